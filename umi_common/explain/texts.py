@@ -1,4 +1,9 @@
-"""Make untrusted texts safe to show: control characters are replaced by their codes, HTML is escaped."""
+"""Short forms of untrusted texts for people.
+
+Safe in a terminal, because control characters are replaced: `visible` and `one_line`. Safe in HTML, too: `escaped`. Not
+safe by themselves: `snippet` and `place`, whose results the caller passes to one of these functions. `hit_count` holds
+no text of a store.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +17,13 @@ SNIPPET_CHARACTERS = 160
 SECTION_CHARACTERS = 60
 """Largest number of characters of the metadata "section" of a chunk; a longer value is cut."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""Matches a control character, such as a terminal escape, or a character that changes the direction of text."""
+"""Matches a character that is replaced: control characters except tab and line feed, the line and paragraph separators
+(U+2028, U+2029), the characters that embed, override or isolate a direction of text, and the byte order mark (U+FEFF).
+The marks U+061C, U+200E and U+200F stay, because Hebrew and Arabic texts use them."""
 
 
 def visible(text: str) -> str:
-    """The text with control characters and changes of direction replaced by their codes, such as ⟨U+202E⟩."""
+    """The text with the characters of `_CONTROL` replaced by their codes, such as ⟨U+202E⟩; "\\r\\n" becomes "\\n"."""
     return _CONTROL.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text.replace("\r\n", "\n"))
 
 
@@ -31,7 +38,10 @@ def one_line(text: str) -> str:
 
 
 def snippet(text: str, characters: int = SNIPPET_CHARACTERS) -> str:
-    """The text in one line. A text longer than `characters` is cut after a word, and "…" is added."""
+    """The text in one line. A text longer than `characters` is cut, and " …" is added.
+
+    The cut is after a word, but inside a word if otherwise less than half of `characters` would be left.
+    """
     line = " ".join(text.split())
     if len(line) <= characters:
         return line
@@ -45,9 +55,10 @@ def hit_count(result: SearchResult) -> str:
 
 
 def place(chunk: Chunk) -> list[str]:
-    """Source, position, page, section and time of a chunk in words, as far as they are known.
+    """Source, position, page, section and time of a chunk in words; each that is unknown is left out.
 
-    Source and position are left out if the chunk's id begins with the source, as "notes/house.md#3" does.
+    Source and position are also left out if the chunk's id is the source, or begins with it and goes on with neither a
+    letter nor a digit, as "notes/house.md#3" does. A position is not shown without its source.
     """
     facts = []
     source = chunk.source

@@ -1,4 +1,5 @@
-"""Parse a filter in any spelling: the dict of Chroma and LangChain, LlamaIndex's MetadataFilters, or a tree.
+"""Parse a filter in any spelling: the dict of Chroma and LangChain, LlamaIndex's MetadataFilters, or a tree of umi's
+own filter objects (`And`, `Or`, `Not`, `Comparison`).
 
 Spellings may be mixed. LlamaIndex objects are recognised by their attributes; LlamaIndex is not imported. A `Scope`
 holds the filter for the chunks that a caller may see; the filter of a search can only narrow it.
@@ -28,7 +29,8 @@ from umi_common.filters.tree import (
 )
 
 NODES_MAX = 10_000
-"""Largest number of conditions and groups in one filter; `$in` with many values is one condition."""
+"""Largest number of nodes that the parser reads in one filter: each dict or group counts as one, and each condition in
+it, so {"a": 1} counts as two. `$in` with many values is one condition."""
 
 _NEGATED: Final[Mapping[str, str]] = {"$ne": "$eq", "$nin": "$in", "$not_contains": "$contains"}
 _ON_A_KEY = (*OPERATORS, *_NEGATED, "$exists", "$not")
@@ -69,9 +71,10 @@ def parse_filter(where: object) -> Filter | None:
     """The tree for `where`, which is None, a Filter, a dict, or an object such as LlamaIndex's MetadataFilters.
 
     Raises:
-        FilterError: For an unknown operator, an empty filter or list, a value that the operator cannot take, nesting
-            beyond DEPTH_MAX, or more than NODES_MAX conditions. The message names key and operator, and says what to
-            write instead.
+        FilterError: For an unknown operator, an empty filter or list, a value that the operator cannot take, a key that
+            is no string or ends in a comparison ("price >"), nesting beyond DEPTH_MAX, more than NODES_MAX nodes, or
+            more than VALUES_MAX values. The message names key and operator, and says what to write instead. A Filter
+            is returned as it is: its parts were checked when they were made.
     """
     if where is None or isinstance(where, Filter):
         return where
@@ -84,7 +87,8 @@ def asked_filter(where: object) -> Filter | None:
 
 
 class _Parser:
-    """Parses one filter. It counts conditions and values, so that a filter that contains itself raises an error."""
+    """Parses one filter. It counts nodes (see NODES_MAX) and values, so that a filter that contains itself raises an
+    error."""
 
     def __init__(self) -> None:
         self._nodes = 0
@@ -200,7 +204,7 @@ class _Parser:
         key, given, value = (getattr(item, name) for name in ("key", "operator", "value"))
         name = getattr(given, "value", given)
         if name in _LLAMAINDEX_LISTS and isinstance(value, (str, int, float)) and value != "" and "," not in str(value):
-            value = [value]  # but not the string "a, b", which may be two values
+            value = [value]  # "a, b" may mean two values: it stays a string, for which the operator raises FilterError
         if isinstance(name, str) and name in _FROM_LLAMAINDEX:
             if name == "==":  # LlamaIndex's default, so the caller may not have meant it
                 _refuse_comparison_in(key, value)
@@ -283,7 +287,7 @@ access to all chunks."""
 def scope(*, user: str, session: str | None = None, **more: str | int) -> Scope:
     """The scope of the chunks whose metadata holds exactly these values.
 
-    Scores still use the counts of the whole store (docs/tenants.md).
+    Scores still use the document frequencies of the whole store (docs/tenants.md).
 
     Args:
         user: Value of metadata "user"; not empty.
@@ -291,7 +295,8 @@ def scope(*, user: str, session: str | None = None, **more: str | int) -> Scope:
         more: Further keys with the values that a chunk must have, too: scope(user="ann", tenant="acme").
 
     Raises:
-        FilterError: If a value is None or empty, so that a missing user id does not give access to all chunks.
+        FilterError: If a value is empty, or no string or whole number, such as None (except for `session`) or True.
+            So a missing user id does not give access to all chunks.
     """
     asked: dict[str, object] = {"user": user, **more}
     if session is not None:
@@ -306,5 +311,5 @@ def scope(*, user: str, session: str | None = None, **more: str | int) -> Scope:
 
 
 def narrow(within: Scope, where: object = None) -> Filter | None:
-    """`within.narrow(where)`."""
+    """`within.narrow(where)`, as a function that can be imported beside `scope`."""
     return within.narrow(where)

@@ -1,4 +1,6 @@
-"""Stage: a chunk gains if it lies in the period that the query names, or states a date in this period. Pure."""
+"""Stage that raises the score of each chunk whose time lies in the period that the query names ("last week"), or whose
+text states a date in this period. No I/O; the pool is not changed.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ from umi_common.types import EPOCH, TimeRange, age_in_hours
 
 HOURS_PER_DAY = 24
 EXPLICIT_FACTOR = 5.0
-"""Factor on the boost if the query limits records to the period ("what did I say yesterday"). It is not larger, because
-the user may mistake the day: a chunk outside the period still comes before chunks that hardly match."""
+"""Factor on the boost if the query limits when a chunk was recorded ("what did I say yesterday"). It is not larger,
+because the user may mistake the day: a chunk outside the period that matches well must still come before chunks inside
+the period that hardly match."""
 MIDNIGHT_HOURS = 1e-6
 """A time at most this many hours from midnight counts as midnight. Rounding errors of ages are smaller."""
 
@@ -25,23 +28,27 @@ class PeriodBoost:
 
     range: TimeRange
     names_year: bool
-    """Whether the phrase names its year: `dated_boost` is then used, else `boost`."""
+    """Whether the query names the period with its year ("in March 2023"): `dated_boost` is then used, else `boost`."""
     now: datetime
     """The moment to which the ages in the pool refer. Days are those of its time zone."""
     config: WhenConfig
     explicit: bool = False
-    """Whether the query limits records to the period: the boost is then multiplied by `EXPLICIT_FACTOR`."""
+    """Whether the query limits when a chunk was recorded ("what did I say yesterday"), and does not merely mention the
+    period: the boost is then multiplied by `EXPLICIT_FACTOR`."""
     first: bool = False
-    """Whether all chunks of the period come before all others, because the query asks for the period alone."""
+    """Whether the query names nothing but the period ("what happened last week"). All chunks of the period then come
+    before all others, if no score is below 0."""
     raise_best: bool = False
-    """Whether the best chunk of the period comes before all others."""
+    """Whether the best chunk of the period also gains `WhenConfig.boost` times the largest score ("what did I cook
+    three days ago"). With a boost of at least 1, it comes before all chunks outside the period."""
     stating: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """(m,) rows whose text states a date in the period."""
+    """(m,) rows of the pool whose text states a date in the period."""
 
     def inside(self, pool: Pool) -> Bools:
         """(n,) whether a chunk's time lies in the period; False without a time.
 
-        Midnight UTC, which is stored for a date without a time, counts as this date in the time zone of `now`.
+        A date without a time is stored as midnight UTC. So a time of midnight UTC counts as the day with this date in
+        the time zone of `now`.
         """
         start, end = self.range.start, self.range.end
         oldest = np.inf if start is None else age_in_hours(start, self.now)
@@ -51,7 +58,8 @@ class PeriodBoost:
         if offset:
             hour = (age_in_hours(EPOCH, self.now) - age) % HOURS_PER_DAY
             dates = np.minimum(hour, HOURS_PER_DAY - hour) < MIDNIGHT_HOURS
-            # As 1 o'clock of the local day: with summer time, the offset of that day may be an hour less.
+            # The local day begins `offset` hours before midnight UTC. `offset` is that of `now`; with summer time, that
+            # of the day may be an hour less or more. 1 o'clock is taken, which is then 0 or 2 o'clock of the same day.
             age = np.where(dates, age + offset - 1.0, age)
         return np.asarray((age <= oldest) & (age > youngest))
 
@@ -66,22 +74,22 @@ def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, ob
     """(n,) scores, raised for the `lifted` chunks i. A score below 0 stays, except with `settings.first`.
 
         raised(i) = score(i) + max score                                           if `settings.first`, else
-        raised(i) = score(i) * (1 + boost) + b * max score * (score(i) / best)^2   if `settings.raise_best`, else
-        raised(i) = score(i) * (1 + boost)
+        raised(i) = score(i) * (1 + factor) + b * max score * (score(i) / best)^2  if `settings.raise_best`, else
+        raised(i) = score(i) * (1 + factor)
 
-    boost is `dated_boost` or `boost` of `WhenConfig`, times `EXPLICIT_FACTOR` if `settings.explicit`; b is `boost` of
-    `WhenConfig`; best is the largest score of a lifted chunk.
+    b is `WhenConfig.boost`; factor is `WhenConfig.dated_boost` if `settings.names_year`, else b, and times
+    `EXPLICIT_FACTOR` if `settings.explicit`; best is the largest score of a lifted chunk.
     """
-    boost = settings.config.dated_boost if settings.names_year else settings.config.boost
+    factor = settings.config.dated_boost if settings.names_year else settings.config.boost
     if settings.explicit:
-        boost *= EXPLICIT_FACTOR
+        factor *= EXPLICIT_FACTOR
     lifted = settings.lifted(pool)
     facts["lifted"] = int(lifted.sum())
     largest = scores.max(initial=0.0)
     if settings.first:
         return np.where(lifted, scores + largest, scores)
     positive = np.maximum(scores, 0.0)
-    raised = scores + boost * positive
+    raised = scores + factor * positive
     best = positive[lifted].max(initial=0.0)
     if best > 0.0 and settings.raise_best:
         raised += settings.config.boost * largest * np.square(positive / best)

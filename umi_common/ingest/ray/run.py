@@ -54,14 +54,16 @@ def ingest_on_ray(
 ) -> Report:
     """Do the work of `umi_common.files.index` in many processes, on the connected Ray or else on a local one.
 
-    A local Ray ends with the call. To use a cluster, call `ray.init()` first; the environment variable RAY_ADDRESS is
-    ignored. Each chunk is stored exactly once, even if processes were killed and batches repeated. On a cluster every
-    node must have the files under the same paths.
+    A local Ray ends with the call. To use a cluster, call `ray.init()` first. This function does not read the
+    environment variable RAY_ADDRESS; your own `ray.init()` does.
+
+    Each chunk is stored exactly once, even if processes were killed and batches repeated. On a cluster every node must
+    have the files under the same paths.
 
     Args:
         open_store: A function that opens the store. It is called in the process that writes or, with `each_writes`, in
-            the driver and in every worker. Ray pickles it, so it must be a module's function or a `functools.partial`
-            of one.
+            the driver and in every worker. Ray pickles it (with cloudpickle), so it must not hold an open store, a
+            connection or a lock. A function, lambda or `functools.partial` with plain values works.
         checkpoint: Path of the checkpoint file on the driver's machine. Each store needs a file of its own.
         open_embedder: A function that opens the embedder. It is called in every worker, and in the driver for the
             embedder's name. Ray pickles it, too.
@@ -75,10 +77,10 @@ def ingest_on_ray(
     Raises:
         MissingExtra: Without Ray.
         ConfigError: If `workers` is below 1, if `open_store` or `open_embedder` cannot be pickled, if a worker cannot
-            start, or if the store was made with another embedder. Errors that the two functions raise are raised
-            unchanged.
+            start, or if the store was made with another embedder.
         StoreUnavailable: If the writer process cannot start, or dies at every attempt of a write.
         UmiError: See `umi_common.files.index`.
+        Exception: Whatever `open_store` or `open_embedder` raises, unchanged.
     """
     if workers is not None and workers < 1:
         raise ConfigError(f"workers={workers}; expected at least 1, or None for one worker per core")
@@ -112,7 +114,11 @@ def ingest_on_ray(
 
 @contextmanager
 def _opened(ray: Any, open_store: Callable[[], Any], model: str, *, each_writes: bool) -> Iterator[Any]:
-    """Open the store of the driver, which the workers share unless `each_writes`; closed at the end of the block."""
+    """Yield the driver's store, closed at the end of the block.
+
+    With `each_writes` only the driver uses it, and each worker opens its own. Else driver and workers share one store,
+    which the writer process holds open.
+    """
     _check_pickles(ray, "open_store", open_store)
     if each_writes:
         with closing(open_store()) as store:
