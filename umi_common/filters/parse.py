@@ -287,7 +287,7 @@ access to all chunks."""
 def scope(*, user: str, session: str | None = None, **more: str | int) -> Scope:
     """The scope of the chunks whose metadata holds exactly these values.
 
-    Scores still use the document frequencies of the whole store (docs/tenants.md).
+    Scores still use statistics of the whole store, such as how common a word is in all chunks (docs/tenants.md).
 
     Args:
         user: Value of metadata "user"; not empty.
