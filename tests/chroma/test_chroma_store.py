@@ -429,6 +429,21 @@ def test_a_chunk_written_while_another_program_writes_its_record_gets_none_of_th
         assert found(store, "roof", where={"readers": {"$contains": "bob"}}) == []
 
 
+def test_a_record_that_is_renewed_while_expired_ones_are_deleted_stays(client, collection, monkeypatch):
+    write(collection, {"t0": TEXTS["t0"], "t1": TEXTS["t1"]}, [{"expires": 1}, {"expires": 2}])
+    delete, other = collection.delete, client.get_collection("notes", embedding_function=None)
+
+    def late(**arguments):  # another program renews it after its expiry was read
+        other.update(ids=["t0"], metadatas=[{"expires": 9}])
+        return delete(**arguments)
+
+    with ChromaStore(collection, MODEL) as store:
+        monkeypatch.setattr(collection, "delete", late)
+        assert store.delete(where={"expires": {"$lte": 3}}) == 1
+        assert store.get(["t0", "t1"])[1] is None
+        assert found(store, "accounting", where={"expires": 9}) == ["t0"]
+
+
 def test_vectors_of_another_model_are_refused_with_the_fix(collection):
     with pytest.raises(ReindexRequired, match=r"not made by embedder.*ChromaStore\(collection, embedder=\.\.\.\)"):
         ChromaStore(collection, Reversed(DIM))

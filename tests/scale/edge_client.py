@@ -64,7 +64,11 @@ class EdgeClient:
         self._shard.update(edge.UpdateOperation.upsert_points(made))
 
     def delete(self, collection_name: str, points_selector: Any, wait: bool) -> None:
-        self._shard.update(edge.UpdateOperation.delete_points([uuid.UUID(id) for id in points_selector.points]))
+        if isinstance(points_selector, models.FilterSelector):
+            chosen = edge.UpdateOperation.delete_points_by_filter(_filter(points_selector.filter))
+        else:
+            chosen = edge.UpdateOperation.delete_points([uuid.UUID(id) for id in points_selector.points])
+        self._shard.update(chosen)
 
     def retrieve(self, collection_name: str, ids: Any, with_payload: Any, with_vectors: Any) -> list[Any]:
         records = self._shard.retrieve(

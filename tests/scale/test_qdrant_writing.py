@@ -65,6 +65,23 @@ def test_a_chunk_has_one_point_whoever_writes_it():
     assert record.payload["id"] == "x" and record.payload["text"] == "blue boat"
 
 
+def test_a_chunk_that_is_renewed_while_expired_ones_are_deleted_stays(monkeypatch):
+    client = local()
+    store, renewed = qdrant(client), Chunk("kept", "red boat", metadata={"expires": 9.5})
+    store.add(
+        [Chunk("kept", "red boat", metadata={"expires": 1.5}), Chunk("gone", "blue boat", metadata={"expires": 2})]
+    )
+    delete = client.delete
+
+    def late(*arguments, **named):  # another process renews it after its expiry was read
+        qdrant(client).add([renewed])
+        return delete(*arguments, **named)
+
+    monkeypatch.setattr(client, "delete", late)
+    store.delete(where={"expires": {"$lte": 3}})
+    assert store.scan() == [renewed]
+
+
 def test_a_failing_delete_says_so_and_can_be_repeated():
     client = local()
     qdrant(client).add(corpus(size=5))

@@ -271,10 +271,10 @@ class ChromaCollection:
         made = np.array([stored.get(id, zeros) for id in ids], dtype=np.float32).reshape(len(ids), dim)
         return made, np.array([id in stored for id in ids], dtype=np.bool_)
 
-    def delete(self, ids: Sequence[str]) -> None:
-        """Remove records."""
+    def delete(self, ids: Sequence[str], where: dict[str, Any] | None) -> None:
+        """Remove the records with these ids that pass `where`, a clause of Chroma."""
         for some in self.batches(ids):
-            self.call("delete", ids=some)
+            self.call("delete", ids=some, where=where)
 
     def batches(self, ids: Sequence[str]) -> Iterator[list[str]]:
         """The ids, at most `batch` at a time, without those that UTF-8 cannot encode, on which Chroma fails."""

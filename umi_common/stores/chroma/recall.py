@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from umi_common.errors import SearchUnavailable, StoreUnavailable
-from umi_common.filters import Filter, to_chroma
-from umi_common.filters.tree import comparisons
+from umi_common.filters import Filter
 from umi_common.pool import Floats, Ints, Pool, Vectors, weighted
 from umi_common.protocols import RecallRequest
 from umi_common.stores.arrays import distinct
@@ -112,10 +111,7 @@ def _nearest(side: SideIndex, queries: Vectors, search: TextSearch, allowed: Mas
     if many <= max(FEW, request.depth):
         every = np.flatnonzero(allowed)
         return _best(side, asked, [every] * len(asked), request.depth, weights)[0]
-    where = None
-    if request.where is not None and not {leaf.key for leaf in comparisons(request.where)} & side.derived:
-        clause = to_chroma(request.where)
-        where = None if clause is None else clause.where
+    where = side.clause(request.where)
     count, total = depth, len(side)
     while True:
         options = {"n_results": min(count, total), "include": [], "where": where}

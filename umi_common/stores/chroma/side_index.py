@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from umi_common.embedders.cache import LruCache
+from umi_common.filters import Filter, to_chroma
+from umi_common.filters.tree import comparisons
 from umi_common.pool import NO_SOURCE, Ints, Vectors, unit_vectors
 from umi_common.stores.chroma.collection import ChromaCollection, Record
 from umi_common.stores.chroma.records import KEY, ReadRecord, is_text, readable_chunk, record_digest
@@ -201,6 +203,13 @@ class SideIndex:
             return chunk
         position, source = int(rows.position[row]), self.table.sources[int(rows.source[row])]
         return replace(chunk, position=position) if position != MISSING and source == chunk.source else chunk
+
+    def clause(self, where: Filter | None) -> dict[str, Any] | None:
+        """A clause of Chroma's `where` that every record passes whose chunk passes the filter; None: there is none."""
+        if where is None or {leaf.key for leaf in comparisons(where)} & self.derived:
+            return None
+        clause = to_chroma(where)
+        return None if clause is None else clause.where
 
     def last_read(self, id: str) -> Record | None:
         """The record as it was last read; None: it is not known, or was read in an earlier process."""

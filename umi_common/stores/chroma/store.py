@@ -292,12 +292,13 @@ class ChromaStore(CollectionStore):
             named = side.ids() if ids is None else ids
             stored = zip(named, self.get(named), strict=True)
             gone = [id for id, chunk in stored if chunk is not None and matches(where, chunk.metadata)]
-            try:
-                self._collection.delete(gone)
+            left: dict[str, Record] = {}
+            try:  # with the clause, because another program may have changed a record since it was read
+                self._collection.delete(gone, side.clause(where))
             finally:
                 left = self._collection.records(gone)
-                side.update([], [id for id in gone if id not in left])
-        return len(gone)
+                side.update(list(left.values()), [id for id in gone if id not in left])
+        return len(gone) - len(left)
 
     def sync(self) -> None:
         """Compare the index with the whole collection now, and update it."""

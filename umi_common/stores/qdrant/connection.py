@@ -120,8 +120,12 @@ class Connection:
         """Insert points, or replace points with the same ids; returns when the write is done."""
         self.call("upsert", points=list(points), **self._write_options)
 
-    def delete(self, ids: Sequence[str]) -> None:
-        """Remove points; returns when the write is done."""
+    def delete(self, ids: Sequence[str], condition: Any = None) -> None:
+        """Remove the points with these ids that pass `condition`; returns when the write is done."""
+        m = models()
         for start in range(0, len(ids), POINTS_AT_ONCE):
-            batch = models().PointIdsList(points=list(ids[start : start + POINTS_AT_ONCE]))
-            self.call("delete", points_selector=batch, **self._write_options)
+            batch = list(ids[start : start + POINTS_AT_ONCE])
+            selector: Any = m.PointIdsList(points=batch)
+            if condition is not None:
+                selector = m.FilterSelector(filter=m.Filter(must=[m.HasIdCondition(has_id=batch), condition]))
+            self.call("delete", points_selector=selector, **self._write_options)

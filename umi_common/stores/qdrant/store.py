@@ -150,8 +150,8 @@ class QdrantStore(CollectionStore):
             found = connection.retrieve([point_id(id) for id in ids], payload=HEAD).values()
             records = (record for record in found if matches(where, metadata_of(record.payload)))
         points = [str(record.id) for record in records]
-        try:
-            connection.delete(points)
+        try:  # with the condition, because another program may have changed a chunk since it was read
+            connection.delete(points, compiled(where, None, self._collection.tenants).condition)
         finally:
             self._collection.statistics.changed(len(points))  # also after an error: the server may have removed them
         return len(points)
