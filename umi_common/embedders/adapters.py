@@ -194,7 +194,7 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
     if callable(model):
         return CallableEmbedder(model, name=name_of(model)[0], named=False)
     raise ConfigError(
-        f"embedder is {type(model).__name__}; expected {EMBEDDER_NAMES}, an object with embed_documents and "
+        f"embedder is {type(model).__name__}; expected {EMBEDDER_NAMES}, an object with name, dim, embed_documents and "
         "embed_queries, a LangChain Embeddings, a LlamaIndex embed model, a model of sentence-transformers or "
         "fastembed, or a function from texts to vectors"
     )
