@@ -15,7 +15,8 @@ number ("5:10", "5 (10)"). For candidate i with score(i) > 0:
     g(p, i) = 1 - offset of the number / length of the text, for the first pair p in candidate i; 0 if i does not hold p
     w(p) = the share of candidates that do not hold p
     key(p) = ramp(x, 0.5, 0.9): 0 up to x = 0.5, 1 from x = 0.9 on, and linear between
-    x = the share, of the candidates that do not hold p, that holds the word of p beside another number
+    x = the share, of the candidates that do not hold p, that holds the word of p before another number; 0 if the number
+        of p stands before its word ("7 days"), because quantities in a question are often not exact
 
 g is larger near the start of a text, because a text mostly names its subject first ("revision 7 ... replaces revision
 5"). If nearly every candidate is a "sample" with a number, the number of a sample is its key: it says more than all
@@ -102,8 +103,9 @@ class QueryPairs(NamedTuple):
     """Matches the query's numbers in a text. It also matches the end of a longer word; `pairs_in_text` drops such
     matches."""
     pairs: frozenset[Pair]
-    beside_any: Mapping[Pair, re.Pattern[str]]
-    """By pair of a number and a word, no function word but "no.": matches the word beside any number in a text."""
+    before_any: Mapping[Pair, re.Pattern[str]]
+    """By pair of a label and a number behind it: matches the label before any number in a text. A label is a word, but
+    no function word other than "no."."""
     terms_of: TermsOf
     """The store's function from a text to its terms."""
 
@@ -142,23 +144,20 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
             *((_terms(word, terms_of), (number,)) for number, word in ORDINAL.findall(query)),
         ]
     )
-    return QueryPairs(found, pairs, _words_beside_numbers(query, found, terms_of), terms_of) if pairs else None
+    return QueryPairs(found, pairs, _labels_of_numbers(query, found, terms_of), terms_of) if pairs else None
 
 
-def _words_beside_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, re.Pattern[str]]:
-    """`QueryPairs.beside_any` of a query."""
+def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, re.Pattern[str]]:
+    """`QueryPairs.before_any` of a query."""
     patterns: dict[Pair, re.Pattern[str]] = {}
     for pair in pairs_in_text(query, numbers, lambda word: [bare(word).lower()]):
-        words = [part[0] for part in pair if part and part[0].isalpha()]
-        if len(words) != 1 or not _number(pair) or words[0] in all_function_words() - NUMBER_WORDS:
+        label = pair[0][0]
+        if not (label.isalpha() and _number(pair)) or label in all_function_words() - NUMBER_WORDS:
             continue
-        word, term = words[0], _terms(words[0], terms_of)
-        start = re.escape(term[0] if word.startswith(term[0]) else word)  # "sample" also matches "samples"
-        if pair[0] == (word,):
-            pattern = rf"(?<![^\W_]){start}[^\W\d_]*(?:\W{{1,3}}(?:(?:{NUMBER_WORD})\W{{1,3}})?v?\d|\d{{3}})"
-            patterns[term, pair[1]] = re.compile(pattern, re.IGNORECASE)
-        else:
-            patterns[pair[0], term] = re.compile(rf"\d\W{{1,3}}{start}", re.IGNORECASE)
+        term = _terms(label, terms_of)
+        start = re.escape(term[0] if label.startswith(term[0]) else label)  # "sample" also matches "samples"
+        pattern = rf"(?<![^\W_]){start}[^\W\d_]*(?:\W{{1,3}}(?:(?:{NUMBER_WORD})\W{{1,3}})?v?\d|\d{{3}})"
+        patterns[term, pair[1]] = re.compile(pattern, re.IGNORECASE)
     return patterns
 
 
@@ -289,12 +288,12 @@ def with_number_pairs(
 def key_gains(query: QueryPairs, held: Sequence[Mapping[Pair, float]], texts: Sequence[str]) -> Floats:
     """(n,) the sum in the formula at the top of this file, for n texts; `held`: for each of them, g of its pairs."""
     gains = np.zeros(len(texts))
-    for pair, beside_any in sorted(query.beside_any.items()):
+    for pair, before_any in sorted(query.before_any.items()):
         g = np.array([_g(own, pair) for own in held])
         if not (g > 0).any():
             continue
         others = [text for text, has in zip(texts, g > 0, strict=True) if not has]
-        x = sum(beside_any.search(text) is not None for text in others) / max(1, len(others))
+        x = sum(before_any.search(text) is not None for text in others) / max(1, len(others))
         gains += np.interp(x, (KEY_FROM, KEY_TO), (0.0, 1.0)) * (g / g.max()) * (g == 0).mean()
     return gains
 
