@@ -23,7 +23,7 @@ from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.explain import reasons
 from umi_common.filters import Filter, Scope, asked_filter, parse_filter
-from umi_common.frameworks.mirror import add_mirrored
+from umi_common.frameworks.mirror import add_mirrored, copy_mirrored
 from umi_common.frameworks.options import CheckedFields, overrides, refuse_factory_options, stages_and_fields
 from umi_common.frameworks.records import PlaceKeys
 from umi_common.frameworks.retrievers import OpensStore, in_thread
@@ -33,7 +33,6 @@ from umi_common.search.extra_arms import arms_of
 from umi_common.search.request import Window, checked_limit, checked_relevance, end_of, narrowed, refuse_unknown_options
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.chroma import ChromaStore
-from umi_common.stores.chroma.chroma_import import add_with_vectors
 from umi_common.types import SearchResult
 from umi_langchain import _runs
 from umi_langchain._convert import (
@@ -240,6 +239,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         k: int | None = None,
         *,
         copy: bool = False,
+        mirror: bool = False,
         **options: Any,
     ) -> Self:
         """Make a retriever over a Chroma vector store, which is searched in place; see `ChromaStore`.
@@ -252,23 +252,30 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
                 retriever, and writes to the retriever's store, change it.
             embedding: The model that made the stored vectors; None: the vector store's own embedding.
             persist_directory: Directory of umi's index of the texts or, with `copy`, of the copy; None: in memory.
-            copy: Copy the vector store into a new store of umi; later writes to the vector store are not found.
+            copy: Copy the vector store into a store of umi; later writes to the vector store are not found. The
+                documents replace all stored documents of the same sources, as in `from_documents`.
+            mirror: With `copy`, also remove from the directory every document that the vector store does not hold.
             llm, k, options: As in `from_documents`.
 
         Raises:
-            ConfigError: If `vectorstore` is no Chroma store. For other stores, give the documents to `from_documents`.
+            ConfigError: If `vectorstore` is no Chroma store; give the documents of another store to `from_documents`.
+                Or if `mirror` is given without `copy`.
             ReindexRequired: If another model made the stored vectors.
         """
         collection = checked_chroma(vectorstore)
         embedding = vectorstore.embeddings if embedding is None else embedding
         if not copy:
+            if mirror:
+                raise ConfigError("mirror is for copies; give copy=True, too: without it, every write is found")
             settings, fields = stages_and_fields(options)
             read = partial(document_chunk_of_record, cls.model_construct(**fields).keys)
             store = ChromaStore(vectorstore, embedding, persist_directory, UmiConfig(**settings), read=read)
             return cls._owning(store, None, llm=llm, k=k, **options)
 
         def fill(retriever: Self) -> None:
-            add_with_vectors(retriever.umi.store, collection.name, chunk_pages(collection, retriever.keys))
+            store, keys, within = retriever.umi.store, retriever.keys, asked_filter(retriever.filter)
+            origin, pages = partial(document_origin, keys=keys), chunk_pages(collection, keys)
+            copy_mirrored(store, collection.name, pages, origin, within=within, everything=mirror)
 
         return cls._opened(fill, embedding, persist_directory, llm=llm, k=k, **options)
 

@@ -25,7 +25,7 @@ from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext
 from umi_common.errors import ConfigError, InputError
 from umi_common.filters import Scope, Where, asked_filter
-from umi_common.frameworks.mirror import add_mirrored
+from umi_common.frameworks.mirror import add_mirrored, copy_mirrored
 from umi_common.frameworks.options import overrides, refuse_factory_options, stages_and_fields
 from umi_common.frameworks.records import PlaceKeys, chroma_collection
 from umi_common.frameworks.retrievers import OpensStore
@@ -42,7 +42,6 @@ from umi_common.search.request import (
 )
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.chroma import ChromaStore
-from umi_common.stores.chroma.chroma_import import add_with_vectors
 from umi_common.types import SearchResult
 from umi_llamaindex._convert import (
     SKIP_ADVICE,
@@ -262,6 +261,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         position_key: str | None = "position",
         time_key: str | None = "timestamp",
         copy: bool = False,
+        mirror: bool = False,
         **options: Any,
     ) -> Self:
         """Make a retriever over an index.
@@ -274,11 +274,14 @@ class UmiRetriever(OpensStore, BaseRetriever):
             index: An index over a `ChromaVectorStore` or a `SimpleVectorStore`.
             embed_model: The model that made the index's vectors; None: the index's own model.
             persist_dir: Directory of umi's index of the texts or, if the index is copied, of the copy; None: in memory.
-            copy: Whether to copy an index over Chroma, too; later writes to the index are then not found.
+            copy: Whether to copy an index over Chroma, too; later writes to the index are then not found. The copied
+                nodes replace all stored nodes of the same documents, as in `from_nodes`.
+            mirror: If the index is copied, also remove from the directory every node that the index does not hold.
             llm, similarity_top_k, source_key, position_key, time_key, options: As in `from_nodes`.
 
         Raises:
-            ConfigError: If the index is no `VectorStoreIndex`, or its vector store is of another kind.
+            ConfigError: If the index is no `VectorStoreIndex`, or its vector store is of another kind; or if `mirror`
+                is given and the index is not copied.
             ReindexRequired: If another model made the index's vectors.
         """
         if not isinstance(index, VectorStoreIndex):
@@ -292,6 +295,8 @@ class UmiRetriever(OpensStore, BaseRetriever):
         options["arms"] = arms_of(options.get("arms"), partial(as_arm, keys=keys))
         collection = chroma_collection(index.vector_store, "ChromaVectorStore")
         if collection is not None and not copy:
+            if mirror:
+                raise ConfigError("mirror is for copies; give copy=True, too: without it, every write is found")
             config = UmiConfig(**stages_and_fields(options)[0])
             read = partial(node_chunk_of_record, keys)
             store = ChromaStore(collection, model, persist_dir, config, read=read)
@@ -299,7 +304,9 @@ class UmiRetriever(OpensStore, BaseRetriever):
 
         def fill(retriever: Self) -> None:
             name = getattr(collection, "name", type(index.vector_store).__name__)
-            add_with_vectors(retriever.umi.store, name, index_pages(index, keys))
+            origin, within = partial(node_origin, source_key=source_key), retriever._scope.where
+            pages = index_pages(index, keys)
+            copy_mirrored(retriever.umi.store, name, pages, origin, within=within, everything=mirror)
 
         return cls._opened(fill, model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
 

@@ -291,6 +291,29 @@ def test_documents_that_umi_added_to_a_chroma_store_are_whole_in_its_copy(tmp_pa
         assert found[0].metadata["nested"] == {"x": 1} and "_umi" not in found[0].metadata
 
 
+def test_a_copy_made_again_holds_no_text_that_its_source_has_lost(tmp_path, embeddings):
+    chroma = Chroma(embedding_function=embeddings, persist_directory=str(tmp_path / "chroma"))
+    texts = {"a1": "the roof leaks", "a2": "the roof was sold", "b1": "the cellar is dry", "none": "no file names me"}
+    for id, text in texts.items():
+        chroma.add_documents([Document(id=id, page_content=text, metadata={} if id == "none" else {"source": id[0]})])
+
+    def copied(**options):
+        with UmiRetriever.from_vectorstore(
+            chroma, persist_directory=str(tmp_path / "copy"), copy=True, **options
+        ) as retriever:
+            return retriever.umi.store.ids()
+
+    assert copied() == ["a1", "a2", "b1", "none"]
+    chroma.delete(["a2", "b1", "none"])
+    assert copied() == ["a1", "b1", "none"]  # nothing says that the others were removed rather than moved elsewhere
+    assert copied(mirror=True) == ["a1"]
+    chroma.delete(["a1"])
+    with pytest.raises(InputError, match="would empty the store"):
+        copied(mirror=True)
+    with pytest.raises(ConfigError, match="copy=True"):
+        UmiRetriever.from_vectorstore(chroma, mirror=True)
+
+
 class OfFiles(UmiRetriever):
     """Reads the source of a document from another key."""
 

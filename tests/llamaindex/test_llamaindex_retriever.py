@@ -13,7 +13,7 @@ from pathlib import Path
 import chromadb
 import llama_index.core.instrumentation as instrument
 import pytest
-from llama_index.core import MockEmbedding, PromptTemplate, StorageContext, VectorStoreIndex
+from llama_index.core import Document, MockEmbedding, PromptTemplate, StorageContext, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
@@ -239,6 +239,23 @@ def test_chunks_that_umi_added_to_a_chroma_index_are_whole_in_its_copy(tmp_path,
         assert copied.umi.store.get(["a"])[0].position == 3
         assert [item.node for item in copied.retrieve("roof")] == [item.node for item in found]
         assert found[0].node.metadata["tags"] == ["x", 1]
+
+
+def test_an_index_that_is_made_anew_at_each_start_does_not_fill_its_copy_with_old_texts(tmp_path, embed_model):
+    pages = {"a.md": "the roof leaks", "b.md": "the cellar is dry"}
+
+    def copied(**options):
+        documents = [Document(text=text, metadata={"file_path": path}) for path, text in pages.items()]
+        index = VectorStoreIndex.from_documents(documents, embed_model=embed_model)
+        with UmiRetriever.from_index(index, persist_dir=str(tmp_path / "copy"), **options) as retriever:
+            return sorted(chunk.text for chunk in retriever.umi.store.scan())
+
+    assert copied() == copied() == sorted(pages.values())
+    pages["a.md"] = "the roof is new"
+    assert copied() == sorted(pages.values())
+    del pages["b.md"]
+    assert copied() == ["the cellar is dry", "the roof is new"]
+    assert copied(mirror=True) == ["the roof is new"]
 
 
 def test_a_chroma_index_is_searched_live(tmp_path, nodes, embed_model):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from umi_common.errors import InputError
 from umi_common.filters import Filter, matches
 from umi_common.runtime.losses import warn_once
+from umi_common.stores.chroma.chroma_import import add_with_vectors
 from umi_common.types import Chunk
+
+Origin = Hashable
+"""A value that identifies the file or document that a chunk was cut from."""
 
 PAGE = 5_000
 """Largest number of chunks that are read from a store in one call."""
@@ -17,14 +21,15 @@ REPLACED = (
     "texts of a source. To add to a source, use add_documents (LangChain) or UmiVectorStore.add (LlamaIndex); to open "
     "a directory as it is, give an empty list. Logged once."
 )
+WOULD_EMPTY = "mirror=True with nothing to store would empty the store; check what was loaded"
 
 
 def add_mirrored(
     store: Any,
     chunks: Sequence[Chunk],
-    origin_of: Callable[[Chunk], Hashable | None],
+    origin_of: Callable[[Chunk], Origin | None],
     *,
-    left_out: Sequence[tuple[str | None, Hashable | None]] = (),
+    left_out: Sequence[tuple[str | None, Origin | None]] = (),
     within: Filter | None = None,
     everything: bool = False,
 ) -> None:
@@ -36,8 +41,7 @@ def add_mirrored(
     Args:
         store: A `HybridStore`.
         chunks: The chunks to store: all chunks that each origin has now.
-        origin_of: Function from a chunk to its origin, a value that identifies the file or document that it was cut
-            from. None as origin: the chunk replaces no other chunk.
+        origin_of: Function from a chunk to its origin; None as origin: the chunk replaces no other chunk.
         left_out: (id, origin) of items without a chunk, such as a file that became empty. Stored chunks with one of
             these ids or origins are removed, too.
         within: The retriever's own filter. Chunks that do not pass it, such as those of another user, are not removed.
@@ -47,10 +51,9 @@ def add_mirrored(
         InputError: If `everything` is True without chunks, which would empty the store, or is no bool.
         InvalidChunk, DuplicateId, EmbedderError: As `store.add`. Nothing is written.
     """
-    if not isinstance(everything, bool):
-        raise InputError(f"mirror is {everything!r:.80}; expected True or False; True removes what is not given")
+    _check_mirror(everything)
     if everything and not chunks and len(store):
-        raise InputError("mirror=True with nothing to store would empty the store; check what was loaded")
+        raise InputError(WOULD_EMPTY)
     origins = {origin_of(chunk) for chunk in chunks} | {origin for _, origin in left_out}
     left_out_ids, origins = {id for id, _ in left_out}, origins - {None}
 
@@ -64,6 +67,60 @@ def add_mirrored(
         warn_once("replace", "all", REPLACED, removed)
 
 
+def copy_mirrored(
+    store: Any,
+    name: str,
+    pages: Iterable[tuple[Sequence[Chunk], Any]],
+    origin_of: Callable[[Chunk], Origin | None],
+    *,
+    within: Filter | None = None,
+    everything: bool = False,
+) -> None:
+    """Copy another vector store, and remove the other stored chunks with the origins of the copied chunks.
+
+    Args:
+        store: A `HybridStore`.
+        name: Name of the other vector store.
+        pages: Its chunks and their vectors (n, dim).
+        origin_of, within, everything: As in `add_mirrored`.
+
+    Raises:
+        ReindexRequired: If another model than the store's made the vectors; nothing is added.
+        InputError: As `add_mirrored`; then nothing is removed.
+    """
+    _check_mirror(everything)
+    given, origins = set[str](), set[Origin | None]()
+
+    def noted() -> Iterator[tuple[Sequence[Chunk], Any]]:
+        for chunks, vectors in pages:
+            given.update(chunk.id for chunk in chunks)
+            origins.update(map(origin_of, chunks))
+            yield chunks, vectors
+
+    def replaces(chunk: Chunk) -> bool:
+        return (everything or origin_of(chunk) in origins - {None}) and matches(within, chunk.metadata)
+
+    with store.replacing:
+        add_with_vectors(store, name, noted())
+        if everything and not given and len(store):
+            raise InputError(WOULD_EMPTY)
+        gone = _stored_others(store, given, replaces)
+        if gone:
+            store.delete([chunk.id for chunk in gone])
+
+
+def _check_mirror(mirror: bool) -> None:
+    if not isinstance(mirror, bool):
+        raise InputError(f"mirror is {mirror!r:.80}; expected True or False; True removes what is not given")
+
+
+def _stored_others(store: Any, given: Collection[str], replaces: Callable[[Chunk], bool]) -> list[Chunk]:
+    """The stored chunks with ids that are not `given`, and for which `replaces` is true."""
+    others = [id for id in store.ids() if id not in given]
+    pages = (store.get(others[start : start + PAGE]) for start in range(0, len(others), PAGE))
+    return [chunk for page in pages for chunk in page if chunk is not None and replaces(chunk)]
+
+
 def _replace(store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bool]) -> int:
     """Add chunks, and remove the stored chunks with other ids for which `replaces` is true.
 
@@ -72,9 +129,7 @@ def _replace(store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bo
         source: some of the given texts were stored before, and some are new.
     """
     new = {chunk.id for chunk in chunks}
-    others = [id for id in store.ids() if id not in new]
-    pages = (store.get(others[start : start + PAGE]) for start in range(0, len(others), PAGE))
-    gone = [chunk for page in pages for chunk in page if chunk is not None and replaces(chunk)]
+    gone = _stored_others(store, new, replaces)
     by_text = {chunk.indexed_text: chunk.id for chunk in gone}
     stored = {chunk.id for chunk in store.get(list(new)) if chunk is not None} if gone else new
     embedded = [chunk for chunk in chunks if chunk.id not in stored and chunk.indexed_text in by_text]
