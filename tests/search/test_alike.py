@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from umi_common import Chunk, DualRetriever, HybridStore
-from umi_common.search.reorder.alike import CHARACTERS_MAX, STAGE, Words, fuller_first, words_with_numbers
+from umi_common.pool import Pool
+from umi_common.search.rank import RankedPool
+from umi_common.search.reorder.alike import CHARACTERS_MAX, Words, reorder_alike
+from umi_common.search.reorder.best import Best
 from umi_common.search.reorder.words import words_in
 
+STAGE = "alike"
 PLACES = ("Bistro Anker", "Golden Wok", "Pizzeria Rosa", "School kitchen Elm Street")
 ITEMS = ("fridge temperature", "hand basin", "pest traps", "fire extinguisher")
 YEARS = ("2021", "2022", "2023", "2024")
@@ -162,7 +167,10 @@ def test_the_section_of_a_contract_is_found_by_its_number():
 
 
 def order_of(texts, query, scores=None):
-    return fuller_first([Words(text, words_with_numbers(query)) for text in texts], scores or [1.0] * len(texts))
+    rows, chunks = np.arange(len(texts)), [Chunk(f"{at:03}", f"{text}.") for at, text in enumerate(texts)]
+    pool = Pool.of([chunk.id for chunk in chunks], lexical=np.ones((1, len(texts))))
+    ranked = RankedPool(rows, np.array(scores or [1.0] * len(texts)), {})
+    return reorder_alike(Best(STAGE, pool, ranked, rows, chunks), query=query).order.tolist()
 
 
 def test_a_text_passes_those_before_it_that_hold_less():

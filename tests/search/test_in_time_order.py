@@ -11,8 +11,8 @@ from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.pool import Pool
 from umi_common.query.time.find import time_order
 from umi_common.search.rank import RankedPool
+from umi_common.search.reorder.best import Best
 from umi_common.search.reorder.in_time_order import reorder_by_time
-from umi_common.search.trace import TraceBuilder
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 PEOPLE = ["Anna Miller", "Boris Okafor", "Clara Petrov", "David Silva"]
@@ -266,10 +266,11 @@ def test_a_date_at_the_latest_is_found_in_the_first_mail_of_a_thread_that_says_i
 def test_a_text_without_a_time_and_for_the_latest_a_planned_one_gain_nothing():
     ages = np.array([9.0, 5.0, np.nan, -1.0, -100.0])
     pool = Pool.of(list("abcde"), lexical=np.full((1, 5), 10.0), age_hours=ages)
-    ranked, chunks = RankedPool(np.arange(5), np.ones(5), {}), {id: Chunk(id, "A phone.") for id in pool.ids}
-    latest = reorder_by_time(pool, ranked, chunks, TraceBuilder(None), query="", asked="latest", weight=0.5).scores
+    phones = [Chunk(id, "A phone.") for id in pool.ids]
+    best = Best(STAGE, pool, RankedPool(np.arange(5), np.ones(5), {}), np.arange(5), phones)
+    latest = reorder_by_time(best, query="", asked="latest", weight=0.5).scores
     assert (latest / latest[2]).tolist() == pytest.approx([1.0, 1.25, 1.0, 1.5, 1.0])
-    first = reorder_by_time(pool, ranked, chunks, TraceBuilder(None), query="", asked="first", weight=0.6).scores
+    first = reorder_by_time(best, query="", asked="first", weight=0.6).scores
     assert (first / first[2]).tolist() == pytest.approx([1.6, 1.4, 1.0, 1.2, 1.0])
 
 
@@ -282,8 +283,8 @@ def test_only_nearly_equal_candidates_are_compared_by_time(score, bm25, order):
     """Row 1 is the later one; 0.66 * 1.5 is less than 1."""
     pool = Pool.of(["a", "b"], lexical=np.array([[10.0, bm25]]), age_hours=np.array([9.0, 1.0]))
     ranked = RankedPool(np.arange(2), np.array([1.0, score]), {})
-    chunks = {id: Chunk(id, "A phone.") for id in pool.ids}
-    reordered = reorder_by_time(pool, ranked, chunks, TraceBuilder(None), query="", asked="latest", weight=0.5)
+    best = Best(STAGE, pool, ranked, np.arange(2), [Chunk(id, "A phone.") for id in pool.ids])
+    reordered = reorder_by_time(best, query="", asked="latest", weight=0.5)
     assert reordered.order.tolist() == order
     gained = score * 1.5 if bm25 > 8 and score > 0.65 else score
     assert reordered.scores[1] / reordered.scores[0] == pytest.approx(gained)

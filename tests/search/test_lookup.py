@@ -12,9 +12,10 @@ import pytest
 from stopwatch import processor_seconds
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
-from umi_common.search.reorder.lookup import STAGE, looked_up
+from umi_common.search.reorder.lookup.stage import looked_up
 from umi_common.sim import HashEmbedder
 
+STAGE = "lookup"
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 OFF = UmiConfig().replaced(fusion={"lookup_weight": 0.0})
 HANDBOOK = {

@@ -13,9 +13,10 @@ from stopwatch import processor_seconds
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.config import AnalyzerConfig
-from umi_common.search.reorder.number_pairs import STAGE, key_gains, pairs_in_text, query_pairs, with_number_pairs
+from umi_common.search.reorder.number_pairs import key_gains, pairs_in_text, query_pairs, with_number_pairs
 from umi_common.stores.lexical.analyzer import Analyzer
 
+STAGE = "number_pairs"
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 OFF = UmiConfig().replaced(fusion={"number_pair_weight": 0.0, "lookup_weight": 0.0})
 HOURS = {1: (7, 17), 2: (7, 18), 3: (9, 17), 4: (8, 19), 5: (7, 19), 6: (10, 17), 7: (11, 18), 8: (7, 16)}

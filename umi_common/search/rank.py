@@ -1,4 +1,4 @@
-"""Rank a pool by fusion and the score stages, reorder a ranking, and diversify it by MMR.
+"""Rank a pool by fusion and the score stages, and diversify a ranking by MMR.
 
 A score stage computes a new score for each row of the pool. No function changes its arguments, except that some add a
 stage to the trace.
@@ -86,58 +86,6 @@ def rank(
         comparable = None if config.fusion.method == "rrf" else scores
         relevant = relevance(pool, comparable, evidence, variation_weight=config.fusion.variation_weight)
     return RankedPool(best_first(scores), scores, stages, relevant)
-
-
-def reorder(ranked: RankedPool, rows: Ints, scores: Floats, stage: str) -> RankedPool:
-    """The ranking with its first k rows sorted by new scores.
-
-    All scores are then multiplied by one factor, so that the largest score stays the same.
-
-    Args:
-        rows: (k,) the first k rows of `ranked.order`, in rising order.
-        scores: (k,) their new scores.
-        stage: Name in `Hit.stages`.
-    """
-    changed = np.array(ranked.scores)
-    changed[rows] = scores
-    if changed.max(initial=0.0) > 0:
-        changed *= ranked.scores.max() / changed.max()
-    order = np.concatenate([rows[best_first(changed[rows])], ranked.order[len(rows) :]])
-    return replace(ranked, order=order, scores=changed, stages={**ranked.stages, stage: changed})
-
-
-def order_after_passing(count: int, passes: Callable[[int, int], bool]) -> list[int]:
-    """The indices 0 to count - 1 of some candidates in a new order, by insertion sort.
-
-    From the first candidate to the last, each moves forward as long as it passes the candidate directly before it.
-
-    Args:
-        passes: (a, b) -> whether candidate a passes candidate b, which stands directly before a.
-    """
-    order: list[int] = []
-    for new in range(count):
-        at = len(order)
-        while at and passes(new, order[at - 1]):
-            at -= 1
-        order.insert(at, new)
-    return order
-
-
-def in_order(ranked: RankedPool, order: Sequence[int], stage: str) -> RankedPool:
-    """The ranking with its first k rows in a new order; the i-th of them gets the score of the former i-th.
-
-    Args:
-        order: The indices 0 to k - 1 of these rows, in their new order.
-        stage: Name in `Hit.stages`.
-    """
-    if list(order) == sorted(order):
-        return ranked
-    first = ranked.order[: len(order)]
-    rows = first[list(order)]
-    changed = np.array(ranked.scores)
-    changed[rows] = ranked.scores[first]
-    reordered = np.concatenate([rows, ranked.order[len(order) :]])
-    return replace(ranked, order=reordered, scores=changed, stages={**ranked.stages, stage: changed})
 
 
 def in_turn(ranked: RankedPool, rows: Sequence[int], stage: str) -> RankedPool:

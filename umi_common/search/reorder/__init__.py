@@ -14,6 +14,6 @@ calls the stages in this order, and then calls `rerank`:
     in_time_order      of candidates with nearly equal scores, the latest or the oldest is raised if the query asks so
     rerank             by a cross-encoder or another model of the caller
 
-`words` holds the functions that several stages share. The functions of `search.rank` change the ranking: `reorder`
-sorts the candidates by new scores, and multiplies all scores by one factor, so that the largest stays as it was.
+`best` holds the candidates that a stage reads, and puts them into a new order; `words` holds functions on texts and
+gains that several stages share.
 """

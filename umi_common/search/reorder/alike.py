@@ -39,20 +39,18 @@ largest. Measured in docs/decisions.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
-from umi_common.pool import Bools, Pool
-from umi_common.search.rank import RankedPool, in_order, order_after_passing
+from umi_common.pool import Bools
+from umi_common.search.rank import RankedPool
+from umi_common.search.reorder.best import Best
 from umi_common.search.reorder.words import TEXTS_KEPT, words_in
-from umi_common.search.trace import TraceBuilder
 from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
 from umi_common.stores.lexical.spellings import with_common_forms
-from umi_common.types import Chunk
 
-STAGE = "alike"
 COMPARED = 20
 """Number of best candidates that are compared: with 10, one train to Paris is lost among eighteen from there."""
 SHARED = 0.58
@@ -141,31 +139,32 @@ class Words:
         return [(at, word) for at, word in enumerate(self._words) if word in self._common]
 
 
-def reorder_alike(
-    pool: Pool,
-    ranked: RankedPool,
-    chunks: Mapping[str, Chunk],
-    trace: TraceBuilder,
-    *,
-    query: str,
-    of_period: Bools | None,
-) -> RankedPool:
-    """The ranking with its first `COMPARED` rows in the order that the top of this file describes; see `ReorderStage`.
+def reorder_alike(best: Best, *, query: str, of_period: Bools | None = None) -> RankedPool:
+    """The ranking in the order that the top of this file describes.
 
     Args:
         of_period: (n,) whether a row is of the period that the query names; None: it names none.
     """
-    rows = ranked.order[:COMPARED]
     query = query[:CHARACTERS_MAX]
     query_words = words_with_numbers(query)
     joined = frozenset(word for word in joined_in(query) - all_function_words() if not word[0].isdigit())
-    inside = [False] * len(rows) if of_period is None else of_period[rows].tolist()
-    texts = [
-        Words(chunks[id].indexed_text, query_words, joined, of_period=at)
-        for id, at in zip(pool.ids_at(rows), inside, strict=True)
-    ]
-    with trace.stage(STAGE):
-        return in_order(ranked, fuller_first(texts, ranked.scores[rows].tolist()), STAGE)
+    inside = [False] * len(best.rows) if of_period is None else of_period[best.rows].tolist()
+    texts = [Words(text, query_words, joined, of_period=at) for text, at in zip(best.texts, inside, strict=True)]
+    scores = best.scores.tolist()
+
+    def passes(one: int, other: int) -> bool:
+        a, b = texts[one], texts[other]
+        if scores[one] < SCORE * scores[other]:
+            return False
+        if a.held != b.held:
+            fuller = a.held > b.held
+        else:
+            better_order = _order(a) > _order(b) and a.sorted_asked == b.sorted_asked
+            earlier = b.start >= max(2 * a.start, BEGINNING) and a.neighbours >= b.neighbours
+            fuller = better_order or earlier or a.unjoined > b.unjoined
+        return fuller and _common(a.all, b.all) + _common(a.pairs, b.pairs) >= SHARED
+
+    return best.after_passing(passes)
 
 
 def words_as_in(query: Sequence[str], text: str) -> tuple[str, ...]:
@@ -190,24 +189,6 @@ def words_with_numbers(text: str) -> tuple[str, ...]:
 def joined_in(text: str) -> frozenset[str]:
     """The words of a text in lower case, each with the words that hyphens join to it."""
     return frozenset(JOINED.findall(text.lower()))
-
-
-def fuller_first(texts: Sequence[Words], scores: Sequence[float]) -> list[int]:
-    """The indices of n texts in their new order, best first; `scores`: (n,) falling."""
-
-    def passes(one: int, other: int) -> bool:
-        a, b = texts[one], texts[other]
-        if scores[one] < SCORE * scores[other]:
-            return False
-        if a.held != b.held:
-            fuller = a.held > b.held
-        else:
-            better_order = _order(a) > _order(b) and a.sorted_asked == b.sorted_asked
-            earlier = b.start >= max(2 * a.start, BEGINNING) and a.neighbours >= b.neighbours
-            fuller = better_order or earlier or a.unjoined > b.unjoined
-        return fuller and _common(a.all, b.all) + _common(a.pairs, b.pairs) >= SHARED
-
-    return order_after_passing(len(texts), passes)
 
 
 def _order(text: Words) -> tuple[int, int]:

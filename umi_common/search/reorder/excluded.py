@@ -1,7 +1,7 @@
 """Put candidates that hold words that the query excludes behind candidates that hold only words that it asks for.
 
 For "projects but not on AWS", both arms rank texts on projects on AWS first, because these hold most of the query's
-words. Among the best `CANDIDATES`, a passes b, which stands directly before a, if all of these are true:
+words. Among the best candidates, a passes b, which stands directly before a, if all of these are true:
 
     lacks(a) contains lacks(b) and is larger
     held(a) contains held(b)
@@ -19,18 +19,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from umi_common.pool import Pool
 from umi_common.query.questions import EXCEPT, Exclusion
-from umi_common.search.rank import RankedPool, in_order, order_after_passing
+from umi_common.search.rank import RankedPool
+from umi_common.search.reorder.best import Best
 from umi_common.search.reorder.number_pairs import TermsOf
 from umi_common.search.reorder.words import words_in
-from umi_common.search.trace import TraceBuilder
 from umi_common.stores.lexical.languages import all_function_words
-from umi_common.types import Chunk
 
-STAGE = "excluded"
-CANDIDATES = 50
-"""Number of best candidates whose texts are read; with 200 the results are the same."""
 SCORE = 0.4
 """A candidate passes another one only if it has at least this share of the other's score. A text with a smaller share
 is about another subject, and even a text with excluded words must stay before it."""
@@ -39,24 +34,14 @@ CHARACTERS_MAX = 20_000
 SENTENCE_END = re.compile(r"[.?!;\n]")
 
 
-def reorder_excluded(
-    pool: Pool,
-    ranked: RankedPool,
-    chunks: Mapping[str, Chunk],
-    trace: TraceBuilder,
-    *,
-    exclusion: Exclusion,
-    terms_of: TermsOf,
-) -> RankedPool:
-    """The ranking with its first `CANDIDATES` rows in the order that the top of this file describes; see
-    `ReorderStage`.
+def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf) -> RankedPool:
+    """The ranking in the order that the top of this file describes.
 
     Args:
         exclusion: The words that the query asks for and those that it excludes.
         terms_of: The store's function from a text to its terms.
     """
-    rows = ranked.order[:CANDIDATES]
-    texts = [chunks[id].indexed_text[:CHARACTERS_MAX] for id in pool.ids_at(rows)]
+    texts, scores = [text[:CHARACTERS_MAX] for text in best.texts], best.scores
     wanted, unwanted = (
         {word: frozenset(terms_of(word)) for word in words_in(text) if word not in all_function_words()}
         for text in (exclusion.kept, exclusion.excluded)
@@ -64,19 +49,17 @@ def reorder_excluded(
     after_except = [text[found.end() :] for text in texts for found in EXCEPT.finditer(text)]
     exceptions = " ".join(SENTENCE_END.split(each, maxsplit=1)[0] for each in after_except)
     if _held(unwanted, exceptions, terms_of):
-        return ranked
-    with trace.stage(STAGE) as facts:
-        found = [_held({**wanted, **unwanted}, text, terms_of) for text in texts]
-        held = [wanted.keys() & own for own in found]
-        lacks = [unwanted.keys() - own for own in found]
-        scores = ranked.scores[rows]
-        least = scores * (SCORE if exclusion.kept else 0.0)
+        return best.ranked
+    found = [_held({**wanted, **unwanted}, text, terms_of) for text in texts]
+    held = [wanted.keys() & own for own in found]
+    lacks = [unwanted.keys() - own for own in found]
+    least = scores * (SCORE if exclusion.kept else 0.0)
 
-        def passes(one: int, other: int) -> bool:
-            return lacks[one] > lacks[other] and held[one] >= held[other] and bool(scores[one] >= least[other])
+    def passes(one: int, other: int) -> bool:
+        return lacks[one] > lacks[other] and held[one] >= held[other] and bool(scores[one] >= least[other])
 
-        facts.update(candidates=len(rows), holding=sum(len(lacked) < len(unwanted) for lacked in lacks))
-        return in_order(ranked, order_after_passing(len(rows), passes), STAGE)
+    best.facts["holding"] = sum(len(lacked) < len(unwanted) for lacked in lacks)
+    return best.after_passing(passes)
 
 
 def _held(words: Mapping[str, frozenset[str]], text: str, terms_of: TermsOf) -> set[str]:

@@ -4,7 +4,7 @@ The query "Anna's current phone" matches all phones equally well that Anna has n
 
     final(i) = score(i) * (1 + weight * place(i))
 
-weight is a setting. A candidate i of the best `CANDIDATES` is compared if its time is known, and if it has at least the
+weight is a setting. A candidate i of the best is compared if its time is known, and if it has at least the
 share `SCORE` of the largest score and the share `BM25` of the largest BM25. If the query asks for the latest, a
 candidate with a time in the future is not compared. The compared candidates are sorted by time: place rises in equal
 steps from 0 (the oldest) to 1 (the latest), or falls from 1 to 0 if the query asks for the first. place is 0 for all
@@ -24,19 +24,14 @@ If the query asks when something last took place ("when did I last do yoga?"), t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 import numpy as np
 
-from umi_common.pool import NO_SOURCE, Bools, Floats, Ints, Pool
+from umi_common.pool import NO_SOURCE, Bools, Floats
 from umi_common.query.time.find import TimeOrder
-from umi_common.search.rank import RankedPool, reorder
-from umi_common.search.trace import TraceBuilder
-from umi_common.types import Chunk
+from umi_common.search.rank import RankedPool
+from umi_common.search.reorder.best import Best
 
-STAGE = "time_order"
-CANDIDATES = 50
-"""Number of best candidates that are compared."""
 SCORE, BM25 = 0.65, 0.8
 """Smallest shares of the largest score and of the largest BM25 of the candidates at which a candidate is compared."""
 EVENT_SCORE, EVENT_BM25 = 0.5, 0.5
@@ -104,60 +99,46 @@ FUTURE_HOURS = -24.0
 because a local time may have been read as UTC, which makes it wrong by up to 14 hours."""
 
 
-def reorder_by_time(
-    pool: Pool,
-    ranked: RankedPool,
-    chunks: Mapping[str, Chunk],
-    trace: TraceBuilder,
-    *,
-    query: str,
-    asked: TimeOrder,
-    weight: float,
-) -> RankedPool:
-    """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file; see `ReorderStage`.
+def reorder_by_time(best: Best, *, query: str, asked: TimeOrder, weight: float) -> RankedPool:
+    """The ranking by the formula at the top of this file.
 
     Args:
         query: The query without the words that name a period.
         asked: `time_order` of `query`: whether it asks for the latest or the first.
         weight: >= 0, `WhenConfig.order_boost`.
     """
-    rows = np.sort(ranked.order[:CANDIDATES])
-    scores = ranked.scores[rows]
-    lexical = pool.lexical[0, rows]
+    scores, lexical = best.scores, best.pool.lexical[0, best.rows]
     nearly_equal = (scores >= SCORE * scores.max(initial=0.0)) & (lexical >= BM25 * lexical.max(initial=0.0))
-    ages = pool.age_hours[rows]
-    weights = np.full(len(rows), weight)
-    read = [chunks[id].text[:CHARACTERS_READ] for id in pool.ids_at(rows)]
+    weights = np.full(len(scores), weight)
+    read = [chunk.text[:CHARACTERS_READ] for chunk in best.chunks]
     if asked == "latest" and _LAST_TIME.search(query):
         done = np.array([len(text) > NOTE_CHARACTERS or _NOT_DONE.search(text) is None for text in read], dtype=bool)
         scores = np.where(done, scores, scores / (1.0 + weight))
         nearly_equal = done & (scores >= EVENT_SCORE * scores.max(initial=0.0))
         nearly_equal &= lexical >= EVENT_BM25 * lexical[nearly_equal].max(initial=0.0)
     elif asked == "latest" and not (_EVENT.search(query) or _states_change(query)):
-        corrects = np.array([_CORRECTION.search(text) is not None for text in read])
-        scores = _with_corrected(pool, rows, scores, corrects)
+        scores = _with_corrected(best, np.array([_CORRECTION.search(text) is not None for text in read]))
         changes = scores >= CHANGE_SCORE * scores.max(initial=0.0)
         changes[changes] = [_states_change(text) for text, may in zip(read, changes, strict=True) if may]
         if changes.sum() <= CHANGES_MAX:
             nearly_equal |= changes
             weights[changes] *= CHANGE_WEIGHT
-    dated = ~np.isnan(ages) if asked == "first" else ages >= FUTURE_HOURS
-    compared = nearly_equal & dated
+    ages = best.pool.age_hours[best.rows]
+    compared = nearly_equal & (~np.isnan(ages) if asked == "first" else ages >= FUTURE_HOURS)
     distinct = sorted(set((-ages[compared]).tolist()))
     if len(distinct) < 2:
-        return ranked
-    with trace.stage(STAGE) as facts:
-        facts.update(asked=asked, candidates=int(compared.sum()))
-        places = np.searchsorted(distinct, -ages[compared]) / (len(distinct) - 1)  # 0: the oldest
-        scores[compared] *= 1.0 + weights[compared] * (1.0 - places if asked == "first" else places)
-        return reorder(ranked, rows, scores, STAGE)
+        return best.ranked
+    best.facts.update(asked=asked, candidates=int(compared.sum()))
+    places = np.searchsorted(distinct, -ages[compared]) / (len(distinct) - 1)  # 0: the oldest
+    scores[compared] *= 1.0 + weights[compared] * (1.0 - places if asked == "first" else places)
+    return best.sorted_by(scores)
 
 
-def _with_corrected(pool: Pool, rows: Ints, scores: Floats, corrects: Bools) -> Floats:
-    """(k,) the scores of these rows, but each correction (`corrects`) has the largest of its own score and the scores
-    of the `CHUNKS_BEFORE_CORRECTION` chunks before it in its source."""
-    raised = np.array(scores)
-    source, position = pool.source[rows], pool.position[rows]
+def _with_corrected(best: Best, corrects: Bools) -> Floats:
+    """(k,) the scores, but each correction (`corrects`) has the largest of its own score and the scores of the
+    `CHUNKS_BEFORE_CORRECTION` chunks before it in its source."""
+    scores, raised = best.scores, best.scores
+    source, position = best.pool.source[best.rows], best.pool.position[best.rows]
     for at in np.flatnonzero(corrects):
         before = position[at] - position
         near = (source == source[at]) & (source != NO_SOURCE) & (before > 0) & (before <= CHUNKS_BEFORE_CORRECTION)

@@ -19,7 +19,7 @@ Source: MaxSim is that of ColBERT (Khattab, Zaharia, SIGIR 2020), here with stat
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
 from unicodedata import normalize
@@ -28,16 +28,13 @@ import numpy as np
 
 from umi_common.config import LateInteractionConfig
 from umi_common.embedders.default import default_embedder, embedded_tokenizer
-from umi_common.errors import EmbedderError
-from umi_common.pool import Floats, Ints, Pool, Vectors
+from umi_common.pool import Floats, Ints, Vectors
 from umi_common.ranking.evidence import weighted_sum
 from umi_common.ranking.neighbours import length_factors
-from umi_common.search.rank import RankedPool, reorder
-from umi_common.search.trace import TraceBuilder
+from umi_common.search.rank import RankedPool
+from umi_common.search.reorder.best import Best
 from umi_common.stores.dense.cosines import cosines
-from umi_common.types import Chunk
 
-STAGE = "late_interaction"
 DEVIATION_MIN = 0.07
 """Smallest divisor of z, so that candidates whose matches are nearly equal gain next to nothing. 9 in 10 questions to
 chats and meetings have a deviation above 0.086; the entries of a changelog have 0.06."""
@@ -53,36 +50,21 @@ LENGTH_MIN = 1e-12
 _WORD = re.compile(r"[^\W_]{1,40}")
 
 
-def reorder_by_late_interaction(
-    pool: Pool,
-    ranked: RankedPool,
-    chunks: Mapping[str, Chunk],
-    trace: TraceBuilder,
-    *,
-    query: str,
-    config: LateInteractionConfig,
-    share: float,
-) -> RankedPool:
-    """The ranking with its first `config.pool` rows sorted by the formula at the top of this file; see `ReorderStage`.
-
-    If the built-in model fails, the ranking is returned unchanged and the trace gets a degradation.
+def reorder_by_late_interaction(best: Best, *, query: str, config: LateInteractionConfig, share: float) -> RankedPool:
+    """The ranking by the formula at the top of this file.
 
     Args:
         share: Factor on `config.weight`, above 0, at most 1.
+
+    Raises:
+        EmbedderError: As `token_vectors`.
     """
-    rows = np.sort(ranked.order[: config.pool])
-    with trace.stage(STAGE) as facts:
-        facts.update(candidates=len(rows), share=round(share, 3))
-        try:
-            texts = [query, *(chunks[id].indexed_text for id in pool.ids_at(rows))]
-            vectors, tokens, counts = token_vectors(texts)
-        except EmbedderError as error:
-            trace.degrade(STAGE, str(error), "kept the order without late interaction")
-            return ranked
-        query_tokens, text_tokens = tokens[: counts[0]], tokens[counts[0] :]
-        matches = max_similarity(vectors[query_tokens], vectors, text_tokens, counts[1:])
-        scores = with_late_interaction(ranked.scores[rows], matches, pool.length[rows], config.weight * share)
-        return reorder(ranked, rows, scores, STAGE)
+    best.facts["share"] = round(share, 3)
+    vectors, tokens, counts = token_vectors([query, *best.texts])
+    query_tokens, text_tokens = tokens[: counts[0]], tokens[counts[0] :]
+    matches = max_similarity(vectors[query_tokens], vectors, text_tokens, counts[1:])
+    length = best.pool.length[best.rows]
+    return best.sorted_by(with_late_interaction(best.scores, matches, length, config.weight * share))
 
 
 def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:

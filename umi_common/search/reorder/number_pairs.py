@@ -36,16 +36,12 @@ import numpy as np
 
 from umi_common.pool import Floats, Ints, Pool
 from umi_common.query.time.vocabulary import DAY_ORDINALS, NUMBERS
-from umi_common.search.rank import RankedPool, reorder
+from umi_common.search.rank import RankedPool
+from umi_common.search.reorder.best import CANDIDATES, FAR_CANDIDATES, Best
 from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, near_best, raised, up_to_last, words_in
-from umi_common.search.trace import TraceBuilder
 from umi_common.stores.lexical.languages import all_function_words
-from umi_common.types import Chunk
 
-STAGE = "number_pairs"
-CANDIDATES = 50
-"""Smallest number of best candidates whose texts are read."""
-FAR_CANDIDATES, RECORD_TERMS_MAX, HOLDING_SHARE = 200, 100, 0.6
+RECORD_TERMS_MAX, HOLDING_SHARE = 100, 0.6
 """Texts are read up to the last of the first `FAR_CANDIDATES` that has at most `RECORD_TERMS_MAX` terms and at least
 this share of the best BM25: where every record holds "item 1", that of "minutes no. 1" may have any rank."""
 OCCURRENCES_MAX = 500
@@ -207,32 +203,18 @@ def _plain(number: str) -> str:
     return BESIDE_DIGITS.sub("", number)
 
 
-def reorder_by_number_pairs(
-    pool: Pool,
-    ranked: RankedPool,
-    chunks: Mapping[str, Chunk],
-    trace: TraceBuilder,
-    *,
-    query: QueryPairs,
-    read: int,
-    weight: float,
-) -> RankedPool:
-    """The ranking with its first `read` rows sorted by the formula at the top of this file; see `ReorderStage`.
+def reorder_by_number_pairs(best: Best, *, query: QueryPairs, weight: float) -> RankedPool:
+    """The ranking by the formula at the top of this file.
 
     Args:
-        read: Number of candidates to read, from `candidates_read`.
         weight: >= 0, `FusionConfig.number_pair_weight`.
     """
-    rows = np.sort(ranked.order[:read])
-    with trace.stage(STAGE) as facts:
-        texts = [chunks[id].indexed_text for id in pool.ids_at(rows)]
-        held = [pairs_in_text(text, query.numbers, query.terms_of) for text in texts]
-        holding = sum(not query.pairs.isdisjoint(own) for own in held)
-        facts.update(candidates=len(rows), pairs=len(query.pairs), held=holding)
-        own = ranked.scores[rows]
-        scores = with_number_pairs(own, query.pairs, held, weight)
-        scores += own.max(initial=0.0) * (own > 0) * key_gains(query, held, texts)
-        return reorder(ranked, rows, scores, STAGE)
+    held = [pairs_in_text(text, query.numbers, query.terms_of) for text in best.texts]
+    holding = sum(not query.pairs.isdisjoint(own) for own in held)
+    best.facts.update(pairs=len(query.pairs), held=holding)
+    scores = with_number_pairs(best.scores, query.pairs, held, weight)
+    scores += best.scores.max(initial=0.0) * (best.scores > 0) * key_gains(query, held, best.texts)
+    return best.sorted_by(scores)
 
 
 def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, float]:

@@ -19,20 +19,16 @@ The name hardly changes BM25, because it is in many messages of a chat. Measured
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import replace
 
 import numpy as np
 
-from umi_common.pool import Pool
-from umi_common.search.rank import RankedPool, reorder
+from umi_common.search.rank import RankedPool
+from umi_common.search.reorder.best import Best
 from umi_common.search.reorder.words import WHOLE_WORD, content_words, spaced, words_in
-from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
 
-STAGE = "speaker"
-CANDIDATES = 50
-"""Number of best candidates whose texts are read."""
 CHARACTERS_MAX = 5_000
 """Number of characters at the beginning of a text that are searched for a name."""
 SPEAKER_KEY = "speaker"
@@ -69,44 +65,32 @@ ARTICLE = re.compile(
 """An article or a similar word; the word after it is no name: "a note", "the error", "the project manager"."""
 
 
-def reorder_by_speaker(
-    pool: Pool,
-    ranked: RankedPool,
-    chunks: Mapping[str, Chunk],
-    trace: TraceBuilder,
-    *,
-    query: str,
-    weight: float,
-) -> RankedPool:
-    """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file; see `ReorderStage`.
+def reorder_by_speaker(best: Best, *, query: str, weight: float) -> RankedPool:
+    """The ranking by the formula at the top of this file.
 
     Args:
         query: `SearchRequest.asked`.
         weight: >= 0, `FusionConfig.speaker_weight`.
     """
-    rows = np.sort(ranked.order[:CANDIDATES])
-    with trace.stage(STAGE) as facts:
-        read = [chunks[id] for id in pool.ids_at(rows)]
-        speakers = [_speaker(chunk) for chunk in read]
-        names = {name for name in speakers if name is not None}
-        named = named_in(query, names)
-        facts.update(candidates=len(rows), speakers=len(names), named=len(named))
-        if len(named) != 1:
-            return ranked
-        ((name, asked_name),) = named.items()
-        messages = np.array([speaker is not None for speaker in speakers])
-        raised = np.array([speaker == name for speaker in speakers])
-        if len(names) > 2:
-            texts = (spaced(words_in(_said(chunk.indexed_text[:CHARACTERS_MAX]))) for chunk in read)
-            raised |= np.array([spaced([asked_name]) in text for text in texts])
-        scores = ranked.scores[rows]
-        reordered = reorder(ranked, rows, scores + np.maximum(scores, 0.0) * weight * messages.mean() * raised, STAGE)
-        in_small_letters = spaced([asked_name]) in spaced(WHOLE_WORD.findall(query))
-        if ranked.relevance is None or in_small_letters:
-            return reordered
-        relevance = np.array(ranked.relevance)
-        relevance[rows[messages & ~raised]] *= OTHERS_RELEVANCE
-        return replace(reordered, relevance=relevance)
+    speakers = [_speaker(chunk) for chunk in best.chunks]
+    names = {name for name in speakers if name is not None}
+    named = named_in(query, names)
+    best.facts.update(speakers=len(names), named=len(named))
+    if len(named) != 1:
+        return best.ranked
+    ((name, asked_name),) = named.items()
+    messages = np.array([speaker is not None for speaker in speakers])
+    raised = np.array([speaker == name for speaker in speakers])
+    if len(names) > 2:
+        texts = (spaced(words_in(_said(text[:CHARACTERS_MAX]))) for text in best.texts)
+        raised |= np.array([spaced([asked_name]) in text for text in texts])
+    reordered = best.sorted_by(best.scores + np.maximum(best.scores, 0.0) * weight * messages.mean() * raised)
+    in_small_letters = spaced([asked_name]) in spaced(WHOLE_WORD.findall(query))
+    if reordered.relevance is None or in_small_letters:
+        return reordered
+    relevance = np.array(reordered.relevance)
+    relevance[best.rows[messages & ~raised]] *= OTHERS_RELEVANCE
+    return replace(reordered, relevance=relevance)
 
 
 def named_in(query: str, names: Set[str]) -> dict[str, str]:

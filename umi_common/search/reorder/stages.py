@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+
 from umi_common.config import FusionConfig, LateInteractionConfig, UmiConfig
+from umi_common.errors import EmbedderError
 from umi_common.pool import Ints, Pool
 from umi_common.query.time.find import TimeOrder, When, time_order
 from umi_common.ranking.neighbours import order_share, share_of_distinct
@@ -14,6 +17,7 @@ from umi_common.ranking.period import PeriodBoost
 from umi_common.search.rank import RankedPool
 from umi_common.search.recall import Components
 from umi_common.search.reorder import alike, excluded, in_time_order, late_interaction, number_pairs, speaker, word_runs
+from umi_common.search.reorder.best import CANDIDATES, Best
 from umi_common.search.reorder.lookup.stage import lookup_of, reorder_by_lookup
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
@@ -23,11 +27,28 @@ from umi_common.types import Chunk
 class ReorderStage(NamedTuple):
     """A stage that reorders the best candidates of one search."""
 
+    name: str
+    """Its name in `Hit.stages` and in the trace."""
     reads: int
     """Number of best candidates whose chunks the stage reads, at least 1."""
-    apply: Callable[[Pool, RankedPool, Mapping[str, Chunk], TraceBuilder], RankedPool]
-    """(pool, ranking, chunk of each ranked row by id, trace) -> the ranking with these candidates reordered. The trace
-    gets the stage."""
+    reorder: Callable[[Best], RankedPool]
+
+    def apply(self, pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], trace: TraceBuilder) -> RankedPool:
+        """The ranking with these candidates reordered; unchanged, with a degradation in the trace, if a model fails.
+
+        Args:
+            chunks: Chunk of each ranked row, by id.
+        """
+        rows = np.sort(ranked.order[: self.reads])
+        with trace.stage(self.name) as facts:
+            facts["candidates"] = len(rows)
+            try:
+                return self.reorder(
+                    Best(self.name, pool, ranked, rows, [chunks[id] for id in pool.ids_at(rows)], facts)
+                )
+            except EmbedderError as error:
+                trace.degrade(self.name, str(error), f"kept the order without {self.name.replace('_', ' ')}")
+                return ranked
 
 
 def reorder_stages(
@@ -58,30 +79,31 @@ def reorder_stages(
             yield from _by_words(config.fusion, request, pool, order, when, latest_or_first, terms_of)
     if config.fusion.alike:
         of_period = None if boost is None else boost.lifted(pool)
-        yield ReorderStage(alike.COMPARED, partial(alike.reorder_alike, query=request.searched, of_period=of_period))
+        by_words = partial(alike.reorder_alike, query=request.searched, of_period=of_period)
+        yield ReorderStage("alike", alike.COMPARED, by_words)
         if request.exclusion is not None and terms_of is not None:
             exclude = partial(excluded.reorder_excluded, exclusion=request.exclusion, terms_of=terms_of)
-            yield ReorderStage(excluded.CANDIDATES, exclude)
+            yield ReorderStage("excluded", CANDIDATES, exclude)
     if latest_or_first is not None:
         weight = config.when.order_boost
         by_time = partial(in_time_order.reorder_by_time, query=outside, asked=latest_or_first, weight=weight)
-        yield ReorderStage(in_time_order.CANDIDATES, by_time)
+        yield ReorderStage("time_order", CANDIDATES, by_time)
 
 
 def _by_numbers_and_tokens(
     config: UmiConfig, request: SearchRequest, pool: Pool, order: Ints, terms_of: number_pairs.TermsOf | None
 ) -> Iterator[ReorderStage]:
     """The stages `number_pairs` and `late_interaction`."""
-    number_weight, late = config.fusion.number_pair_weight, config.late_interaction
-    pairs = number_pairs.query_pairs(request.asked, terms_of) if number_weight and terms_of is not None else None
+    weight, late = config.fusion.number_pair_weight, config.late_interaction
+    pairs = number_pairs.query_pairs(request.asked, terms_of) if weight and terms_of is not None else None
     if pairs is not None:
-        read = number_pairs.candidates_read(pool, order)
-        by_pairs = partial(number_pairs.reorder_by_number_pairs, query=pairs, read=read, weight=number_weight)
-        yield ReorderStage(read, by_pairs)
+        by_pairs = partial(number_pairs.reorder_by_number_pairs, query=pairs, weight=weight)
+        yield ReorderStage("number_pairs", number_pairs.candidates_read(pool, order), by_pairs)
     share = _late_interaction_share(late, pool, order)
     if share > 0:
         by_tokens = late_interaction.reorder_by_late_interaction
-        yield ReorderStage(late.pool, partial(by_tokens, query=request.searched, config=late, share=share))
+        query = request.searched
+        yield ReorderStage("late_interaction", late.pool, partial(by_tokens, query=query, config=late, share=share))
 
 
 def _by_words(
@@ -100,19 +122,17 @@ def _by_words(
     """
     if fusion.speaker_weight:
         by_speaker = partial(speaker.reorder_by_speaker, query=request.asked, weight=fusion.speaker_weight)
-        yield ReorderStage(speaker.CANDIDATES, by_speaker)
+        yield ReorderStage("speaker", CANDIDATES, by_speaker)
     if fusion.lookup_weight:
         sought = lookup_of(request, (0, 0) if when is None else when.span)
         if latest_or_first is not None and not sought.quoted:  # words do not tell which text is the latest
             sought = sought._replace(phrases=[], content="", keywords=[], heads=[])
         if read := sought.candidates(pool, order):
-            weight = fusion.lookup_weight
-            by_lookup = partial(reorder_by_lookup, sought=sought, read=read, weight=weight, terms_of=terms_of)
-            yield ReorderStage(read, by_lookup)
-    if fusion.word_run_weight:
-        runs = word_runs.WordRuns(request.verbatim)
-        if runs and (read := word_runs.candidates(pool, order)):
-            yield ReorderStage(read, partial(word_runs.reorder_by_word_runs, runs=runs, weight=fusion.word_run_weight))
+            by_lookup = partial(reorder_by_lookup, sought=sought, weight=fusion.lookup_weight, terms_of=terms_of)
+            yield ReorderStage("lookup", read, by_lookup)
+    if fusion.word_run_weight and (runs := word_runs.WordRuns(request.verbatim)):
+        by_runs = partial(word_runs.reorder_by_word_runs, runs=runs, weight=fusion.word_run_weight)
+        yield ReorderStage("word_runs", word_runs.CANDIDATES, by_runs)
 
 
 def _late_interaction_share(config: LateInteractionConfig, pool: Pool, order: Ints) -> float:

@@ -15,20 +15,17 @@ BM25 does not see the order of words. Measured in docs/decisions.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from difflib import Match, SequenceMatcher
 
 import numpy as np
 
-from umi_common.pool import Ints, Pool
 from umi_common.query.questions import is_question
-from umi_common.search.rank import RankedPool, reorder
-from umi_common.search.reorder.words import near_best, spaced, up_to_last, words_in
-from umi_common.search.trace import TraceBuilder
+from umi_common.search.rank import RankedPool
+from umi_common.search.reorder.best import Best
+from umi_common.search.reorder.words import near_best, spaced, words_in
 from umi_common.stores.lexical.languages import all_function_words
-from umi_common.types import Chunk
 
-STAGE = "word_runs"
 CANDIDATES = 20
 """Number of best candidates whose texts are read."""
 HOLDING_SHARE = 0.4
@@ -50,38 +47,19 @@ PAIRS_MAX = 20_000
 that repeats a few words, is not compared: comparing it takes 10 ms, and its runs tell nothing."""
 
 
-def candidates(pool: Pool, order: Ints) -> int:
-    """Number of best candidates whose texts are read: up to the last candidate that may hold enough of the query;
-    `order`: the rows of the pool, best first."""
-    return up_to_last(near_best(pool.lexical, order[:CANDIDATES], HOLDING_SHARE))
-
-
-def reorder_by_word_runs(
-    pool: Pool,
-    ranked: RankedPool,
-    chunks: Mapping[str, Chunk],
-    trace: TraceBuilder,
-    *,
-    runs: WordRuns,
-    weight: float,
-) -> RankedPool:
-    """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file; see `ReorderStage`.
+def reorder_by_word_runs(best: Best, *, runs: WordRuns, weight: float) -> RankedPool:
+    """The ranking by the formula at the top of this file.
 
     Args:
         weight: >= 0, `FusionConfig.word_run_weight`.
     """
-    rows = np.sort(ranked.order[:CANDIDATES])
-    may_hold = near_best(pool.lexical, rows, HOLDING_SHARE).tolist()
-    read = zip(pool.ids_at(rows), may_hold, strict=True)
-    with trace.stage(STAGE) as facts:
-        r = np.array([runs.share_in(chunks[id].indexed_text) if may else 0.0 for id, may in read])
-        held = int((r > 0).sum())
-        facts.update(candidates=len(rows), held=held)
-        others = 1 - held / min(len(pool), CANDIDATES)
-        if not held or others <= OTHERS_MIN:
-            return ranked
-        scores = ranked.scores[rows]
-        return reorder(ranked, rows, scores + np.maximum(scores, 0.0) * weight * others * r, STAGE)
+    may_hold = near_best(best.pool.lexical, best.rows, HOLDING_SHARE).tolist()
+    r = np.array([runs.share_in(text) if may else 0.0 for text, may in zip(best.texts, may_hold, strict=True)])
+    held = best.facts["held"] = int((r > 0).sum())
+    others = 1 - held / min(len(best.pool), CANDIDATES)
+    if not held or others <= OTHERS_MIN:
+        return best.ranked
+    return best.sorted_by(best.scores + np.maximum(best.scores, 0.0) * weight * others * r)
 
 
 class WordRuns:

@@ -13,7 +13,3 @@ of words.
 `codes`, `names`, `phrases` and `entries` each find their parts of a query, and compute how well texts hold them.
 Measured in docs/decisions.md.
 """
-
-from umi_common.search.reorder.lookup.stage import STAGE, Lookup, looked_up
-
-__all__ = ["STAGE", "Lookup", "looked_up"]

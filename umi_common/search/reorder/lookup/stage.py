@@ -18,13 +18,14 @@ not represent such parts.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from umi_common.pool import Bools, Floats, Ints, Pool
-from umi_common.search.rank import RankedPool, reorder
+from umi_common.search.rank import RankedPool
+from umi_common.search.reorder.best import CANDIDATES, FAR_CANDIDATES, Best
 from umi_common.search.reorder.lookup.codes import Code, codes_held, codes_in, with_words_beside, words_beside_codes
 from umi_common.search.reorder.lookup.entries import entries_held, heads_in
 from umi_common.search.reorder.lookup.names import (
@@ -46,18 +47,10 @@ from umi_common.search.reorder.lookup.phrases import (
 from umi_common.search.reorder.number_pairs import TermsOf
 from umi_common.search.reorder.words import near_best, raised, shares_of_largest, up_to_last, words_in
 from umi_common.search.request import SearchRequest
-from umi_common.search.trace import TraceBuilder
-from umi_common.types import Chunk
 
-STAGE = "lookup"
 KEYWORDS_SHARE = 0.7
 """A text with all keywords is raised only if it has this share of the best candidate's BM25: long lists hold any words,
 but have low scores."""
-CANDIDATES = 50
-"""Number of best candidates whose texts are read."""
-FAR_CANDIDATES = 200
-"""Number of best candidates whose texts are read for a phrase in quotation marks, an identifier or a full name. All
-words of a phrase may be frequent, and a text may hold an identifier or a name among many other words."""
 HOLDING_SHARE = 0.5
 """Only texts with at least this share of the best candidate's BM25 are read for all words of the query. Of the texts
 that hold all these words, 99 in 100 reach this share."""
@@ -107,7 +100,7 @@ class Lookup(NamedTuple):
         """
         if self.identifiers and not self.long:
             return max(FAR_CANDIDATES, up_to_last(pool.rare[0, order]))
-        if self.identifiers or self.quoted or self.full_names:
+        if self.identifiers or self.quoted or self.full_names:  # texts may hold these among many other words
             return FAR_CANDIDATES
         if self.codes or self.names or self.possible_names or self.heads:  # texts with these may have a low BM25
             return CANDIDATES
@@ -164,42 +157,26 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     )
 
 
-def reorder_by_lookup(
-    pool: Pool,
-    ranked: RankedPool,
-    chunks: Mapping[str, Chunk],
-    trace: TraceBuilder,
-    *,
-    sought: Lookup,
-    read: int,
-    weight: float,
-    terms_of: TermsOf | None,
-) -> RankedPool:
-    """The ranking with its first `read` rows sorted as the top of this file describes; unchanged if none of them holds
-    a part of the query; see `ReorderStage`.
+def reorder_by_lookup(best: Best, *, sought: Lookup, weight: float, terms_of: TermsOf | None) -> RankedPool:
+    """The ranking sorted as the top of this file describes; unchanged if no candidate holds a part of the query.
 
     Args:
-        read: Number of candidates to read, from `sought.candidates`.
         weight: >= 0, `FusionConfig.lookup_weight`.
         terms_of: As in `with_words_beside`.
     """
-    rows = np.sort(ranked.order[:read])
-    with trace.stage(STAGE) as facts:
-        texts = [chunks[id].indexed_text for id in pool.ids_at(rows)]
-        identifiers = codes_held(texts, sought.identifiers)
-        full_names = full_names_held(texts, sought.full_names, sought.possible_names)
-        near = near_best(pool.lexical[:1], rows, KEYWORDS_SHARE)
-        g = np.hstack(
-            [_words_held(texts, sought, identifiers, near, terms_of), names_held(texts, sought.names), full_names]
-        )
-        held = int(g.any(axis=1).sum())
-        facts.update(candidates=len(rows), **_counts(sought), held=held)
-        if not held:
-            return ranked
-        own = ranked.scores[rows]
-        rare = np.hstack([identifiers > 0, full_names])
-        identified = own.max(initial=0.0) * (shares_of_largest(rare) * (rare == 0).mean(axis=0)).sum(axis=1)
-        return reorder(ranked, rows, raised(own, g, weight) + identified, STAGE)
+    texts, own = best.texts, best.scores
+    identifiers = codes_held(texts, sought.identifiers)
+    full_names = full_names_held(texts, sought.full_names, sought.possible_names)
+    near = near_best(best.pool.lexical[:1], best.rows, KEYWORDS_SHARE)
+    words = _words_held(texts, sought, identifiers, near, terms_of)
+    g = np.hstack([words, names_held(texts, sought.names), full_names])
+    held = int(g.any(axis=1).sum())
+    best.facts.update(_counts(sought), held=held)
+    if not held:
+        return best.ranked
+    rare = np.hstack([identifiers > 0, full_names])
+    identified = own.max(initial=0.0) * (shares_of_largest(rare) * (rare == 0).mean(axis=0)).sum(axis=1)
+    return best.sorted_by(raised(own, g, weight) + identified)
 
 
 def _words_held(

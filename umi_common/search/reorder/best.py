@@ -1,0 +1,82 @@
+"""The best candidates of one search, as a stage of `reorder` reads and reorders them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from umi_common.pool import Floats, Ints, Pool
+from umi_common.ranking.fusion import best_first
+from umi_common.search.rank import RankedPool
+from umi_common.types import Chunk
+
+CANDIDATES = 50
+"""Number of best candidates that most stages read."""
+FAR_CANDIDATES = 200
+"""Number of best candidates that are read for parts of the query that a text may hold although its score is low."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Best:
+    """The best k candidates of a ranking, sorted by row. A stage returns `sorted_by`, `after_passing` or `ranked`."""
+
+    stage: str
+    """Name of the stage in `Hit.stages` and in the trace."""
+    pool: Pool
+    ranked: RankedPool
+    rows: Ints
+    """(k,) the first k rows of `ranked.order`, rising."""
+    chunks: list[Chunk]
+    """Chunk of each row."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """The facts of the stage, for the trace."""
+
+    @property
+    def texts(self) -> list[str]:
+        """The indexed text of each row."""
+        return [chunk.indexed_text for chunk in self.chunks]
+
+    @property
+    def scores(self) -> Floats:
+        """(k,) a copy of the rows' scores."""
+        return self.ranked.scores[self.rows]
+
+    def sorted_by(self, scores: Floats) -> RankedPool:
+        """The ranking with these candidates sorted by new scores (k,).
+
+        All scores are then multiplied by one factor, so that the largest score stays the same.
+        """
+        ranked, changed = self.ranked, np.array(self.ranked.scores)
+        changed[self.rows] = scores
+        if changed.max(initial=0.0) > 0:
+            changed *= ranked.scores.max() / changed.max()
+        return self._changed(self.rows[best_first(changed[self.rows])], changed)
+
+    def after_passing(self, passes: Callable[[int, int], bool]) -> RankedPool:
+        """The ranking after an insertion sort: from the first candidate to the last, each moves forward as long as it
+        passes the candidate directly before it. The i-th of them then gets the score of the former i-th.
+
+        Args:
+            passes: (a, b) -> whether candidate a passes candidate b; both are indices of `rows`.
+        """
+        first = self.ranked.order[: len(self.rows)]
+        order: list[int] = []
+        for new in np.searchsorted(self.rows, first).tolist():
+            at = len(order)
+            while at and passes(new, order[at - 1]):
+                at -= 1
+            order.insert(at, new)
+        rows = self.rows[order]
+        if np.array_equal(rows, first):
+            return self.ranked
+        changed = np.array(self.ranked.scores)
+        changed[rows] = self.ranked.scores[first]
+        return self._changed(rows, changed)
+
+    def _changed(self, rows: Ints, scores: Floats) -> RankedPool:
+        """The ranking with its first k rows in the order of `rows`, and with new scores (n,)."""
+        order = np.concatenate([rows, self.ranked.order[len(rows) :]])
+        return replace(self.ranked, order=order, scores=scores, stages={**self.ranked.stages, self.stage: scores})
