@@ -87,18 +87,18 @@ def test_one_source_alone_is_no_evidence():
 
 def test_a_source_stands_out_by_its_lead_over_the_second():
     sources = np.array([0, 0, 1, 2])
-    assert source_lead(np.array([8.0, 8.0, 1.0, 2.0]), sources, lambda: 0.0) == approx(0.5)  # (0.75 - 0.6) / 0.3
-    assert source_lead(np.array([8.0, 8.0, 0.5, 0.5]), sources, lambda: 0.0) == 1.0
-    assert source_lead(np.array([8.0, 8.0, 2.0, 6.0]), sources, lambda: 0.0) == 0.0
-    assert source_lead(np.array([8.0, 8.0, 9.0]), np.array([0, 0, NO_SOURCE]), lambda: 1.0) == 0.0
-    assert source_lead(np.array([0.0, 0.0]), np.array([0, 1]), lambda: 1.0) == 0.0
+    assert source_lead(np.array([8.0, 8.0, 1.0, 2.0]), sources, 0.0) == approx(0.5)  # (0.75 - 0.6) / 0.3
+    assert source_lead(np.array([8.0, 8.0, 0.5, 0.5]), sources, 0.0) == 1.0
+    assert source_lead(np.array([8.0, 8.0, 2.0, 6.0]), sources, 0.0) == 0.0
+    assert source_lead(np.array([8.0, 8.0, 9.0]), np.array([0, 0, NO_SOURCE]), 1.0) == 0.0
+    assert source_lead(np.array([0.0, 0.0]), np.array([0, 1]), 1.0) == 0.0
 
 
 def test_among_copies_a_small_lead_is_enough():
     scores, sources = np.array([8.0, 8.0, 2.0, 6.0]), np.array([0, 0, 1, 2])
-    assert source_lead(scores, sources, lambda: 1.0) == 1.0  # (0.25 - 0.05) / 0.15
-    assert source_lead(scores, sources, lambda: 0.7) == approx(0.5)  # (0.7 - 0.5) / 0.4
-    assert source_lead(np.array([8.0, 8.0, 7.8, 6.0]), sources, lambda: 1.0) == 0.0
+    assert source_lead(scores, sources, 1.0) == 1.0  # (0.25 - 0.05) / 0.15
+    assert source_lead(scores, sources, 0.7) == approx(0.5)  # (0.7 - 0.5) / 0.4
+    assert source_lead(np.array([8.0, 8.0, 7.8, 6.0]), sources, 1.0) == 0.0
 
 
 def test_without_calibration_the_shares_are_those_of_the_prior():

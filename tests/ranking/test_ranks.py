@@ -6,19 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from umi_common.ranking.fusion import best_first, falling_ranks, first_rows
+from umi_common.ranking.fusion import best_first, falling_ranks
 
 
 @given(st.lists(st.one_of(st.sampled_from([0.0, -0.0, 0.5, 1.0]), st.floats(allow_nan=False))))
 def test_the_order_is_that_of_python_with_ties_to_the_smaller_row(scores: list[float]):
     expected = sorted(range(len(scores)), key=lambda row: (-scores[row], row))
     assert best_first(np.array(scores, dtype=np.float64)).tolist() == expected
-
-
-@given(st.lists(st.one_of(st.sampled_from([0.0, -0.0, 0.5, 1.0]), st.floats(-1e9, 1e9))), st.integers(0, 20))
-def test_the_first_rows_are_those_of_the_order(scores: list[float], count: int):
-    given_scores = np.array(scores, dtype=np.float64)
-    assert first_rows(given_scores, count).tolist() == best_first(given_scores)[:count].tolist()
 
 
 def test_ranks_fall_with_the_score_and_ties_go_to_the_smaller_row():

@@ -17,7 +17,7 @@ import numpy as np
 from umi_common.config import FeedbackConfig
 from umi_common.pool import Floats, Pool, Vectors
 from umi_common.ranking.evidence import EPSILON, weighted_sum
-from umi_common.ranking.fusion import first_rows
+from umi_common.ranking.fusion import best_first
 
 BEST = 3
 """Number of best candidates with which each candidate is compared."""
@@ -47,7 +47,7 @@ def resemblance(scores: Floats, vectors: Vectors) -> Floats:
         scores: (n,) with n > BEST, the best 1.
         vectors: (n, dim) unit rows; a zero row has cosine 0 with all rows.
     """
-    best = first_rows(scores, BEST)
+    best = best_first(scores)[:BEST]
     weights, best_vectors = np.maximum(scores[best], 0.0) ** 2, vectors[best]
     total = weights.sum()
     weighted = weighted_sum(weights, best_vectors).astype(np.float32)

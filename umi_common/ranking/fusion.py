@@ -159,16 +159,6 @@ def best_first(scores: Floats) -> Ints:
     return np.argsort(-scores, kind="stable")
 
 
-def first_rows(scores: Floats, count: int) -> Ints:
-    """The first `count` rows of `best_first`, faster than by sorting all rows; scores must be finite."""
-    left = np.array(scores)
-    rows = np.empty(min(count, len(left)), dtype=np.int64)
-    for at in range(len(rows)):
-        rows[at] = best = left.argmax()
-        left[best] = -np.inf
-    return rows
-
-
 def falling_ranks(scores: Floats) -> Ints:
     """(n,) ranks from FIRST_RANK by falling score, ties to the smaller row."""
     ranks = np.empty(len(scores), dtype=np.int64)
@@ -233,7 +223,6 @@ def _by_evidence(pool: Pool, config: FusionConfig, evidence: ArmEvidence) -> tup
 
 
 def _by_convex(pool: Pool, config: FusionConfig) -> Floats:
-    """Weighted mean of both arms' normalised scores."""
     arms = [
         normalized(pool.lexical, config.normalizer, pool.lexical_bound),
         normalized(pool.dense, config.normalizer, np.ones(pool.variations)),
@@ -244,7 +233,6 @@ def _by_convex(pool: Pool, config: FusionConfig) -> Floats:
 
 
 def _by_rrf(pool: Pool, config: FusionConfig) -> Floats:
-    """Weighted reciprocal ranks of both arms' lists."""
     variations = weights_of_variations(pool, config.variation_weight)
     weights = np.concatenate([arm * variations for arm in _store_arm_weights(pool, config)])
     if not pool.extra and not weights.any():

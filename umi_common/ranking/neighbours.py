@@ -28,9 +28,8 @@ Time is linear in the pool, except for one sort. Measured in docs/decisions.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -38,7 +37,7 @@ from umi_common.config import NeighboursConfig, UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints, Pool, Vectors
 from umi_common.ranking.evidence import EPSILON, by_best, weighted_sum
-from umi_common.ranking.fusion import first_rows, weights_of_variations
+from umi_common.ranking.fusion import best_first, weights_of_variations
 
 DEFAULTS = NeighboursConfig()
 HOPS = 2
@@ -104,11 +103,10 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
     source_lexical = weighted_sum(weights / weights.sum(), pool.source_lexical)
     shares = FULL_SHARES
     if own.adaptive:
-        best = first_rows(scores, BEST)
-        least = source_lead(source_lexical, pool.source, partial(share_of_copies, pool, best, elsewhere=True))
+        best = best_first(scores)[:BEST]
+        least = source_lead(source_lexical, pool.source, share_of_copies(pool, best, elsewhere=True))
         shares = shares_of(pool.calibration, least)
-        if shares.position:
-            shares = replace(shares, position=shares.position * share_of_distinct(pool, best))
+        shares = replace(shares, position=shares.position * share_of_distinct(pool, best))
     facts.update(position_share=round(shares.position, 3), source_share=round(shares.source, 3))
     return neighbour_scores(
         scores,
@@ -183,14 +181,14 @@ def source_evidence(source_lexical: Floats, source: Ints) -> Floats:
     return np.where(inside, (source_lexical - float(known.min())) / best, 0.0)
 
 
-def source_lead(source_lexical: Floats, source: Ints, copies: Callable[[], float]) -> float:
+def source_lead(source_lexical: Floats, source: Ints, copies: float) -> float:
     """How far one source stands out: max(ramp(lead, 0.6, 0.9), ramp(lead, 0.05, 0.2) * ramp(copies, 0.5, 0.9)).
 
     lead = (best - second) / best, where best and second are the BM25 of the pool's best and second best source.
 
     Args:
         source_lexical, source: As in `source_evidence`; sources with the same BM25 count as one.
-        copies: `share_of_copies`, called only if the result depends on it.
+        copies: `share_of_copies`.
     """
     known = source_lexical[source != NO_SOURCE]
     best = float(known.max(initial=0.0))
@@ -199,7 +197,7 @@ def source_lead(source_lexical: Floats, source: Ints, copies: Callable[[], float
         return 0.0
     lead = (best - float(others.max())) / best
     far, ahead = _ramp(lead, LEAD_FROM, LEAD_TO), _ramp(lead, COPY_LEAD_FROM, COPY_LEAD_TO)
-    return max(far, ahead * _ramp(copies(), COPIES_FROM, COPIES_TO)) if far < ahead else far
+    return max(far, ahead * _ramp(copies, COPIES_FROM, COPIES_TO))
 
 
 def share_of_copies(pool: Pool, order: Ints, *, elsewhere: bool = False) -> float:

@@ -17,7 +17,7 @@ from umi_common.protocols import OnStage
 from umi_common.query.time.events import event_in
 from umi_common.query.time.find import When, find_time
 from umi_common.query.time.stated import spoken_without_year, states_date_in
-from umi_common.ranking.period import PeriodBoost
+from umi_common.ranking.period import PeriodBoost, in_period
 from umi_common.runtime.calls import Body, Call, CallFailure, value_of
 from umi_common.runtime.losses import log_once
 from umi_common.search.fetch import chunks_beside, fetch, to_hits
@@ -32,6 +32,10 @@ from umi_common.types import Chunk, Degradation, Hit, SearchResult, Suppressed
 READ_OF_EACH_ARM = 50
 """The texts of the candidates up to this rank in an arm are read for dates; five times the default limit of a search.
 Reading 100 short texts takes 1 ms, or up to 8 ms if each of them states a date."""
+EXPLICIT_FACTOR = 5.0
+"""Factor on the boost if the query limits when a chunk was recorded ("what did I say yesterday"). It is not larger,
+because the user may mistake the day: a chunk outside the period that matches well must still come before chunks inside
+the period that hardly match."""
 HITS_FOR_EVENT = 10
 """Number of hits for an event whose times are compared with the period before or after the event."""
 
@@ -179,22 +183,21 @@ def _named_period(config: UmiConfig, request: SearchRequest, trace: TraceBuilder
 def _period_boost(
     components: Components, request: SearchRequest, recalled: Recalled, when: When, trace: TraceBuilder
 ) -> Body[PeriodBoost]:
-    """The boost for a period, with the rows of those best candidates whose text states a date in the period."""
+    """The boost for the candidates of a period: those with a time in it, and of the best those whose text states a date
+    in it."""
+    config, pool = components.config.when, recalled.pool
+    factor = config.dated_boost if when.dated else config.boost
     boost = PeriodBoost(
-        when.range,
-        when.dated,
-        request.now,
-        components.config.when,
-        explicit=when.kind == "explicit",
+        in_period(pool, when.range, request.now),
+        factor * EXPLICIT_FACTOR if when.kind == "explicit" else factor,
+        best=config.boost if when.raise_best else 0.0,
         first=when.nothing_else,
-        raise_best=when.raise_best,
     )
-    pool = recalled.pool
     read = pool.ranked_within(READ_OF_EACH_ARM)
     if recalled.added_ids:
         added = frozenset(recalled.added_ids)
         read |= np.array([id in added for id in pool.ids], dtype=np.bool_)
-    rows = np.flatnonzero(read & ~boost.inside(pool))
+    rows = np.flatnonzero(read & ~boost.lifted)
     if not len(rows):
         return boost
     with trace.stage("read dates") as facts:
@@ -204,12 +207,14 @@ def _period_boost(
         stated = partial(states_date_in, period=when.range, now=request.now)
         spoken = spoken_without_year(when.phrase) if when.yearless else None
         stating = [row for row, text in texts.items() if stated(text) or (spoken and spoken.search(text))]
-        if when.yearless and not stating and not boost.inside(pool).any():  # "19 May" may then mean any year
+        lifted = boost.lifted.copy()
+        if when.yearless and not stating and not lifted.any():  # "19 May" may then mean any year
             stating = [row for row, text in texts.items() if stated(text, any_year=True)]
-            earlier = (replace(boost, range=each) for each in (() if stating else when.earlier_days))
-            boost = next((each for each in earlier if each.inside(pool).any()), boost)
+            earlier = (in_period(pool, day, request.now) for day in (() if stating else when.earlier_days))
+            lifted = next((inside for inside in earlier if inside.any()), lifted)
+        lifted[stating] = True
         facts.update(read=len(rows), said=len(stating))
-    return replace(boost, stating=np.array(stating, dtype=np.int64))
+    return replace(boost, lifted=lifted)
 
 
 def _iso(moment: datetime | None) -> str | None:

@@ -19,6 +19,7 @@ from umi_common.search.recall import Components
 from umi_common.search.reorder import alike, excluded, in_time_order, late_interaction, number_pairs, speaker, word_runs
 from umi_common.search.reorder.best import CANDIDATES, Best
 from umi_common.search.reorder.lookup.stage import lookup_of, reorder_by_lookup
+from umi_common.search.reorder.words import words_in
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
@@ -78,7 +79,7 @@ def reorder_stages(
         if config.fusion.method != "rrf":  # its scores differ so little that one further stage would decide the order
             yield from _by_words(config.fusion, request, pool, order, when, latest_or_first, terms_of)
     if config.fusion.alike:
-        of_period = None if boost is None else boost.lifted(pool)
+        of_period = None if boost is None else boost.lifted
         by_words = partial(alike.reorder_alike, query=request.searched, of_period=of_period)
         yield ReorderStage("alike", alike.COMPARED, by_words)
         if request.exclusion is not None and terms_of is not None:
@@ -93,7 +94,6 @@ def reorder_stages(
 def _by_numbers_and_tokens(
     config: UmiConfig, request: SearchRequest, pool: Pool, order: Ints, terms_of: number_pairs.TermsOf | None
 ) -> Iterator[ReorderStage]:
-    """The stages `number_pairs` and `late_interaction`."""
     weight, late = config.fusion.number_pair_weight, config.late_interaction
     pairs = number_pairs.query_pairs(request.asked, terms_of) if weight and terms_of is not None else None
     if pairs is not None:
@@ -115,11 +115,6 @@ def _by_words(
     latest_or_first: TimeOrder | None,
     terms_of: number_pairs.TermsOf | None,
 ) -> Iterator[ReorderStage]:
-    """The stages `speaker`, `lookup` and `word_runs`.
-
-    Args:
-        latest_or_first: Which of several texts on one subject the query asks for; None: for neither.
-    """
     if fusion.speaker_weight:
         by_speaker = partial(speaker.reorder_by_speaker, query=request.asked, weight=fusion.speaker_weight)
         yield ReorderStage("speaker", CANDIDATES, by_speaker)
@@ -128,7 +123,8 @@ def _by_words(
         if latest_or_first is not None and not sought.quoted:  # words do not tell which text is the latest
             sought = sought._replace(phrases=[], content="", keywords=[], heads=[])
         if read := sought.candidates(pool, order):
-            by_lookup = partial(reorder_by_lookup, sought=sought, weight=fusion.lookup_weight, terms_of=terms_of)
+            terms = terms_of or words_in
+            by_lookup = partial(reorder_by_lookup, sought=sought, weight=fusion.lookup_weight, terms_of=terms)
             yield ReorderStage("lookup", read, by_lookup)
     if fusion.word_run_weight and (runs := word_runs.WordRuns(request.verbatim)):
         by_runs = partial(word_runs.reorder_by_word_runs, runs=runs, weight=fusion.word_run_weight)
@@ -145,5 +141,4 @@ def _late_interaction_share(config: LateInteractionConfig, pool: Pool, order: In
         return 0.0
     if not config.adaptive:
         return 1.0
-    share = order_share(pool.calibration)
-    return share * share_of_distinct(pool, order) if share else 0.0
+    return order_share(pool.calibration) * share_of_distinct(pool, order)
