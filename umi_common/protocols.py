@@ -166,7 +166,6 @@ the candidates and scores of the arm that the strategy names."""
 
 
 def _options_lacking(recall: Callable[..., Any]) -> frozenset[str]:
-    """The options of LATER_OPTIONS that this `recall` lacks."""
     try:
         parameters = signature(recall).parameters.values()
     except (TypeError, ValueError):  # for example a function written in C

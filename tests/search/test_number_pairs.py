@@ -13,7 +13,8 @@ from stopwatch import processor_seconds
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.config import AnalyzerConfig
-from umi_common.search.reorder.number_pairs import key_gains, pairs_in_text, query_pairs, with_number_pairs
+from umi_common.search.reorder.number_pairs import g_of, keys_of, pairs_in_text, query_pairs
+from umi_common.search.reorder.words import best_added, raised
 from umi_common.stores.lexical.analyzer import Analyzer
 
 STAGE = "number_pairs"
@@ -81,7 +82,7 @@ def test_minutes_are_found_by_a_number_that_stands_in_all_minutes(query):
 def test_an_abbreviated_label_is_the_same_label(query, text):
     asked = query_pairs(query, terms_of)
     held = pairs_in_text(text, asked.numbers, terms_of)
-    assert (with_number_pairs(np.ones(2), asked.pairs, [{}, held], 0.3) > 1.0).tolist() == [False, True]
+    assert (raised(np.ones(2), g_of(asked.pairs, [{}, held]), 0.3) > 1.0).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_an_abbreviated_label_is_the_same_label(query, text):
 def test_another_word_that_begins_alike_is_no_abbreviation(query, text):
     asked = query_pairs(query, terms_of)
     held = pairs_in_text(text, asked.numbers, terms_of)
-    assert with_number_pairs(np.ones(2), asked.pairs, [{}, held], 0.3).tolist() == [1.0, 1.0]
+    assert raised(np.ones(2), g_of(asked.pairs, [{}, held]), 0.3).tolist() == [1.0, 1.0]
 
 
 COURSES = [
@@ -310,15 +311,15 @@ def test_the_scores_are_those_of_the_formula():
     held = [{one: 0.5}, {one: 1.0, two: 0.5}, {}, {one: 0.5}]
     weights = {one: 1 / 4, two: 3 / 4}
     scores = np.array([1.0, 0.8, 0.6, -0.5])
-    raised = with_number_pairs(scores, frozenset({one, two, (("c",), ("3",))}), held, weight=0.4)
-    assert raised == pytest.approx([1.0 + 0.4 * 0.5 * weights[one], 0.8 * 1.4, 0.6, -0.5])
+    g = g_of({one, two, (("c",), ("3",))}, held)
+    assert raised(scores, g, weight=0.4) == pytest.approx([1.0 + 0.4 * 0.5 * weights[one], 0.8 * 1.4, 0.6, -0.5])
 
 
 def test_a_pair_that_nearly_all_candidates_hold_changes_next_to_nothing():
     pair = (("revis",), ("7",))
     held = [{pair: 1.0 - place / 100} for place in range(49)]
-    raised = with_number_pairs(np.ones(50), frozenset({pair}), [*held, {}], weight=0.2)
-    assert raised == pytest.approx(np.ones(50), abs=0.0041)
+    g = g_of({pair}, [*held, {}])
+    assert raised(np.ones(50), g, weight=0.2) == pytest.approx(np.ones(50), abs=0.0041)
 
 
 @given(st.lists(st.tuples(st.floats(-1, 1), st.booleans()), min_size=1, max_size=20), st.floats(0, 2))
@@ -327,9 +328,9 @@ def test_a_candidate_never_loses_by_it(candidates, weight):
     pair = (("revis",), ("7",))
     scores = np.array([score for score, _ in candidates])
     held = [{pair: 1.0} if holds else {} for _, holds in candidates]
-    raised = with_number_pairs(scores, frozenset({pair}), held, weight)
-    assert (raised >= scores).all()
-    assert (raised <= scores + np.maximum(scores, 0.0) * weight + 1e-12).all()
+    final = raised(scores, g_of({pair}, held), weight)
+    assert (final >= scores).all()
+    assert (final <= scores + np.maximum(scores, 0.0) * weight + 1e-12).all()
 
 
 @pytest.mark.parametrize("query", ["what does Annex {} say about payment", "annex {} payment"])
@@ -427,7 +428,10 @@ def test_a_number_is_a_key_only_if_most_other_candidates_hold_its_word_with_anot
     ):
         texts = ["revision 7", *others]
         held = [pairs_in_text(text, asked.numbers, terms_of) for text in texts]
-        assert key_gains(asked, held, texts) == pytest.approx([gain] + [0.0] * len(others))
+        g = g_of(asked.before_any, held)
+        assert best_added(np.ones(len(texts)), g, keys_of(asked, g, texts)) == pytest.approx(
+            [gain] + [0.0] * len(others)
+        )
 
 
 def test_a_year_behind_a_function_word_is_no_key():

@@ -11,7 +11,6 @@ from __future__ import annotations
 import unicodedata
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,8 +20,7 @@ from umi_common.types import Chunk
 
 SAME_TEXT, NEAR_DUPLICATE = "same text", "near-duplicate"
 FOLDED = (SAME_TEXT, NEAR_DUPLICATE)
-"""The reasons of a `Repeat`. A search leaves the repeating chunk out, and the hit of the better chunk lists the id of
-the chunk that was left out."""
+"""The reasons for which a search leaves a chunk out that repeats a better one, whose hit then lists its id."""
 COSINE_ROUNDING = 1e-6
 """Largest amount by which the float32 dot product of two equal unit vectors is below 1."""
 QUOTES = "\"'\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
@@ -35,16 +33,6 @@ LIMITING_WORDS = (
     | {"ne", "pas", "jamais", "sans", "aucun", "aucune", "sin", "nunca", "solo", "senza", "non", "mai", "niet", "geen"}
 )
 """Words that deny or limit a statement, in a few languages."""
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """The better chunk that a chunk repeats, and the reason."""
-
-    id: str
-    """Id of the better chunk."""
-    reason: str
-    """One of `FOLDED`."""
 
 
 class _Kept:
@@ -83,9 +71,9 @@ class DuplicateFinder:
         self._ids: dict[Hashable, str] = {}
         self._kept: defaultdict[Hashable, _Kept] = defaultdict(_Kept)
 
-    def add(self, id: str, text: str, vector: Vectors, group: Hashable = None) -> Repeat | None:
-        """The better chunk that this chunk repeats. None: it repeats no chunk, and chunks added later are compared with
-        it.
+    def add(self, id: str, text: str, vector: Vectors, group: Hashable = None) -> tuple[str, str] | None:
+        """(id, reason): the better chunk that this chunk repeats, and one of `FOLDED`. None: it repeats no chunk, and
+        chunks added later are compared with it.
 
         Args:
             id: Unique. Chunks are added best first.
@@ -96,11 +84,11 @@ class DuplicateFinder:
         caseless = tuple(word.casefold() for word in words)
         same = self._ids.setdefault(caseless if self._settings.across_sources else (group, caseless), id)
         if same != id:
-            return Repeat(same, SAME_TEXT)
+            return same, SAME_TEXT
         kept = self._kept[group]
         for other, other_words in kept.alike(vector, self._settings.similarity):
             if is_near(words, other_words):
-                return Repeat(other, NEAR_DUPLICATE)
+                return other, NEAR_DUPLICATE
         kept.add(id, words, vector)
         return None
 

@@ -65,7 +65,8 @@ def fetch(
                 row_of[id] = row
                 duplicate = finder and finder.add(id, chunk.text, pool.vectors[row], group_of(chunk))
                 if duplicate:
-                    suppressed.append((row, duplicate.reason, row_of[duplicate.id]))
+                    better, reason = duplicate
+                    suppressed.append((row, reason, row_of[better]))
                 else:
                     chunks[id] = chunk
         if finder is not None:

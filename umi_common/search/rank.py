@@ -45,7 +45,6 @@ class RankedPool:
 
 
 def _score_stages(pool: Pool, config: UmiConfig, boost: period.PeriodBoost | None) -> Iterator[ScoreStage]:
-    """The score stages that run for this pool, in this order."""
     if config.feedback.enabled and pool.mode == "hybrid" and len(pool) > feedback.BEST:
         yield "feedback", "feedback", feedback.apply, config.feedback
     if config.neighbours.enabled and (pool.source != NO_SOURCE).any():

@@ -198,7 +198,6 @@ def find_time(query: str, now: datetime) -> When | None:
 
 
 def _earlier_days(period: CalendarPeriod) -> Iterator[TimeRange]:
-    """`When.earlier_days` of a period."""
     if period.in_year is None or period.end - period.start > LONGEST_DAY:
         return
     for year in range(period.start.year - 1, period.start.year - LEAP_YEARS_APART - 1, -1):

@@ -43,7 +43,6 @@ def whole_words(pattern: str) -> re.Pattern[str]:
 
 
 def _rule(phrase: str, read: Read, pattern: str) -> Rule:
-    """A rule for a pattern of `whole_words` and a function of the words that it matches."""
     return Rule(phrase, whole_words(pattern), lambda match, now: read(words_of(match), now))
 
 

@@ -23,7 +23,6 @@ PAST = re.compile(r"\b(?:did|was|were|had|been|said|told)\b", re.IGNORECASE)
 
 
 def near_day(given: Words, now: datetime) -> CalendarPeriod:
-    """The period of "yesterday", "tomorrow morning", "this evening" or "last night"."""
     day_word = given.get("day", "yesterday" if given.get("which") == "last" else "today")
     return _hours(now + timedelta(days=vocabulary.DAYS_AWAY[day_word]), given)
 
@@ -37,7 +36,6 @@ def _hours(day: datetime, given: Words) -> CalendarPeriod:
 
 
 def which_period(given: Words, now: datetime) -> CalendarPeriod:
-    """The period of "last Friday", "this summer", "the end of next month" or "the week before last"."""
     return named_part(_nth(given, now, WHICH_OFFSET[given.get("which", "this")]), given)
 
 
@@ -106,7 +104,6 @@ def day_of_month(given: Words, now: datetime) -> CalendarPeriod:
 
 
 def units_ago(given: Words, now: datetime) -> CalendarPeriod:
-    """The period of "three weeks ago", "2-3 weeks ago", "a few Fridays ago" or "3 weeks from now"."""
     unit, sign = given.get("unit"), 1 if "ahead" in given else -1
     first, last = sorted(sign * count for count in counted(given["count"]))
     if unit is None:  # weekdays, seasons and holidays
@@ -128,7 +125,6 @@ def _between(now: datetime, unit: str, first: int, last: int) -> CalendarPeriod:
 
 
 def halves_ago(given: Words, now: datetime) -> CalendarPeriod:
-    """The period of "half an hour ago" or "a year and a half ago"."""
     smaller, half, length = vocabulary.HALVES[given["unit"]]
     wholes = counted(given["count"])[0] if "count" in given else 0
     return replace(spans.around(spans.shifted(now, smaller, -half * (2 * wholes + 1)), length), vague=True)
@@ -143,7 +139,6 @@ def running_units(given: Words, now: datetime) -> CalendarPeriod:
 
 
 def the_other_day(given: Words, now: datetime) -> CalendarPeriod:
-    """The days before today that "the other day" may mean."""
     today = spans.midnight(now)
     return CalendarPeriod(today - timedelta(days=vocabulary.OTHER_DAYS[given["other"]]), today, vague=True)
 

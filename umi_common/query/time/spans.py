@@ -37,7 +37,6 @@ class CalendarPeriod:
 
 
 def midnight(moment: datetime) -> datetime:
-    """The start of the moment's day."""
     return moment.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
 
 
@@ -53,13 +52,11 @@ def day(now: datetime, year: int, month: int, number: int) -> CalendarPeriod:
 
 
 def week(now: datetime, offset: int = 0) -> CalendarPeriod:
-    """Monday to Sunday, `offset` weeks from the current week."""
     monday = midnight(now) - timedelta(days=now.weekday() - 7 * offset)
     return days(monday, 7)
 
 
 def weekend(now: datetime, offset: int = 0) -> CalendarPeriod:
-    """Saturday and Sunday, `offset` weeks from the current week."""
     return days(week(now, offset).start + timedelta(days=SATURDAY), 2)
 
 
@@ -195,6 +192,5 @@ def _elapsed(moment: datetime, time: timedelta) -> datetime:
 
 
 def _month_start(moment: datetime, offset: int) -> datetime:
-    """The start of the month `offset` months after that of the moment."""
     year, number = divmod(moment.year * 12 + moment.month - 1 + offset, 12)
     return midnight(moment).replace(year=year, month=number + 1, day=1)

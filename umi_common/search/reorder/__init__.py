@@ -14,6 +14,7 @@ calls the stages in this order, and then calls `rerank`:
     in_time_order      of candidates with nearly equal scores, the latest or the oldest is raised if the query asks so
     rerank             by a cross-encoder or another model of the caller
 
-`best` holds the candidates that a stage reads, and puts them into a new order; `words` holds functions on texts and
-gains that several stages share.
+`weight` in the formulas is the setting of the stage, >= 0, such as `FusionConfig.lookup_weight`. `best` holds the
+candidates that a stage reads, and puts them into a new order. `words` holds functions on texts, and gains, that several
+stages share.
 """

@@ -32,8 +32,8 @@ For the text i of a candidate:
     unjoined(i)    the set of the query's words and hyphenated words, without function words and numbers, that the text
                    holds as whole words: the record of "vim" holds "vim", the record of "vim-common" does not
 
-common(x, y) = |x and y| / min(|x|, |y|). Finally the candidates exchange their scores, so that the first has the
-largest. Measured in docs/decisions.md.
+common(x, y) = |x and y| / min(|x|, |y|), 0 if a set is empty. Finally the candidates exchange their scores, so that the
+first has the largest. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -100,26 +100,22 @@ class Words:
 
     @cached_property
     def pairs(self) -> frozenset[tuple[str, str]]:
-        """pairs(i) at the top of this file."""
         function_words = all_function_words()
         adjacent = pairwise(self._words)
         return frozenset({pair for pair in adjacent if pair[0] not in function_words or pair[1] not in function_words})
 
     @cached_property
     def unjoined(self) -> frozenset[str]:
-        """unjoined(i) at the top of this file; empty for a text without words."""
         if self._text.isascii() and "-" not in self._text:  # no word is joined to another
             return self._joined & self.all
         return self._joined & joined_in(self._text) if self._words else frozenset()
 
     @cached_property
     def start(self) -> int:
-        """start(i) at the top of this file, in words."""
         return 1 + max(map(self._words.index, self._content), default=0)
 
     @cached_property
     def sorted_asked(self) -> list[str]:
-        """asked(i) at the top of this file, sorted."""
         return sorted(word for _, word in self._places)
 
     @cached_property
@@ -192,11 +188,8 @@ def joined_in(text: str) -> frozenset[str]:
 
 
 def _order(text: Words) -> tuple[int, int]:
-    """|neighbours(i)| and |touching(i)|."""
     return text.neighbours, text.touching
 
 
 def _common(one: frozenset[Any], other: frozenset[Any]) -> float:
-    """The share of the smaller set's elements that the larger set holds; 0 if a set is empty."""
-    fewer = min(len(one), len(other))
-    return len(one & other) / fewer if fewer else 0.0
+    return len(one & other) / (min(len(one), len(other)) or 1)

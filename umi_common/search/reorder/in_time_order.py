@@ -105,7 +105,6 @@ def reorder_by_time(best: Best, *, query: str, asked: TimeOrder, weight: float) 
     Args:
         query: The query without the words that name a period.
         asked: `time_order` of `query`: whether it asks for the latest or the first.
-        weight: >= 0, `WhenConfig.order_boost`.
     """
     scores, lexical = best.scores, best.pool.lexical[0, best.rows]
     nearly_equal = (scores >= SCORE * scores.max(initial=0.0)) & (lexical >= BM25 * lexical.max(initial=0.0))

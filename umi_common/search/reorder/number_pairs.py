@@ -10,10 +10,8 @@ parts. The v of a version is no part of it. "HIS258" is the same pair as "HIS 25
 other ("chapter 5, verse 10", "verse 10 of chapter 5") are a pair by themselves, too: a text may write both as one
 number ("5:10", "5 (10)"). For candidate i with score(i) > 0:
 
-    final(i) = raised(i) + max score * sum_p key(p) * w(p) * g(p, i) / max_i g(p, i)
-    raised(i) = `words.raised` of score(i), with weight = `FusionConfig.number_pair_weight` and g
+    final(i) = `words.raised` of score(i), + `words.best_added`, both with g
     g(p, i) = 1 - offset of the number / length of the text, for the first pair p in candidate i; 0 if i does not hold p
-    w(p) = the share of candidates that do not hold p
     key(p) = ramp(x, 0.5, 0.9): 0 up to x = 0.5, 1 from x = 0.9 on, and linear between
     x = the share, of the candidates that do not hold p, that holds the word of p before another number; 0 if the number
         of p stands before its word ("7 days"), because quantities in a question are often not exact
@@ -27,7 +25,7 @@ docs/decisions.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
 from unicodedata import category
@@ -38,7 +36,7 @@ from umi_common.pool import Floats, Ints, Pool
 from umi_common.query.time.vocabulary import DAY_ORDINALS, NUMBERS
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, FAR_CANDIDATES, Best
-from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, near_best, raised, up_to_last, words_in
+from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, best_added, near_best, raised, up_to_last, words_in
 from umi_common.stores.lexical.languages import all_function_words
 
 RECORD_TERMS_MAX, HOLDING_SHARE = 100, 0.6
@@ -144,7 +142,6 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
 
 
 def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, re.Pattern[str]]:
-    """`QueryPairs.before_any` of a query."""
     patterns: dict[Pair, re.Pattern[str]] = {}
     for pair in pairs_in_text(query, numbers, lambda word: [bare(word).lower()]):
         label = pair[0][0]
@@ -204,17 +201,13 @@ def _plain(number: str) -> str:
 
 
 def reorder_by_number_pairs(best: Best, *, query: QueryPairs, weight: float) -> RankedPool:
-    """The ranking by the formula at the top of this file.
-
-    Args:
-        weight: >= 0, `FusionConfig.number_pair_weight`.
-    """
+    """The ranking by the formula at the top of this file."""
     held = [pairs_in_text(text, query.numbers, query.terms_of) for text in best.texts]
     holding = sum(not query.pairs.isdisjoint(own) for own in held)
     best.facts.update(pairs=len(query.pairs), held=holding)
-    scores = with_number_pairs(best.scores, query.pairs, held, weight)
-    scores += best.scores.max(initial=0.0) * (best.scores > 0) * key_gains(query, held, best.texts)
-    return best.sorted_by(scores)
+    of_keys = g_of(query.before_any, held)
+    added = best_added(best.scores, of_keys, keys_of(query, of_keys, best.texts))
+    return best.sorted_by(raised(best.scores, g_of(query.pairs, held), weight) + (best.scores > 0) * added)
 
 
 def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, float]:
@@ -254,30 +247,19 @@ def _terms(word: str, terms_of: TermsOf) -> tuple[str, ...]:
     return tuple(terms_of(word)) or (word,)
 
 
-def with_number_pairs(
-    scores: Floats, pairs: frozenset[Pair], held: Sequence[Mapping[Pair, float]], weight: float
-) -> Floats:
-    """(n,) scores by the formula at the top of this file.
-
-    Args:
-        scores: (n,) scores after the stages before; scores below 0 stay.
-        held: For each of n candidates, g of its pairs.
-    """
+def g_of(pairs: Collection[Pair], held: Sequence[Mapping[Pair, float]]) -> Floats:
+    """(n, P) g of P pairs, sorted, in n candidates; `held`: for each candidate, g of its pairs."""
     sorted_pairs = sorted(pairs)
-    return raised(scores, np.array([[_g(own, pair) for pair in sorted_pairs] for own in held]), weight)
+    return np.array([[_g(own, pair) for pair in sorted_pairs] for own in held])
 
 
-def key_gains(query: QueryPairs, held: Sequence[Mapping[Pair, float]], texts: Sequence[str]) -> Floats:
-    """(n,) the sum in the formula at the top of this file, for n texts; `held`: for each of them, g of its pairs."""
-    gains = np.zeros(len(texts))
-    for pair, before_any in sorted(query.before_any.items()):
-        g = np.array([_g(own, pair) for own in held])
-        if not (g > 0).any():
-            continue
-        others = [text for text, has in zip(texts, g > 0, strict=True) if not has]
-        x = sum(before_any.search(text) is not None for text in others) / max(1, len(others))
-        gains += np.interp(x, (KEY_FROM, KEY_TO), (0.0, 1.0)) * (g / g.max()) * (g == 0).mean()
-    return gains
+def keys_of(query: QueryPairs, g: Floats, texts: Sequence[str]) -> Floats:
+    """(K,) key(p) at the top of this file for the K pairs in `before_any`, sorted; `g`: (n, K) from `g_of`."""
+    shares = []
+    for (_, before_any), own in zip(sorted(query.before_any.items()), g.T, strict=True):
+        others = [text for text, g_in_text in zip(texts, own, strict=True) if not g_in_text] if own.any() else []
+        shares.append(sum(before_any.search(text) is not None for text in others) / max(1, len(others)))
+    return np.interp(shares, (KEY_FROM, KEY_TO), (0.0, 1.0))
 
 
 def _number(pair: Pair) -> tuple[str, ...]:

@@ -13,9 +13,9 @@ from umi_common.config import RerankConfig
 from umi_common.errors import ConfigError
 from umi_common.pool import Pool
 from umi_common.ranking.fusion import best_first
-from umi_common.runtime.calls import Body, CallFailure
+from umi_common.runtime.calls import Body, value_of
 from umi_common.runtime.guards import ThreadLimiter
-from umi_common.runtime.losses import log_bug, reason_of
+from umi_common.runtime.losses import BadReply, log_bug, reason_of
 from umi_common.search.rank import RankedPool
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
@@ -72,35 +72,34 @@ class Reranking:
             best = ranked.order[: self._config.pool].tolist()
             texts = [chunks[pool.ids[row]].indexed_text for row in best]
             score = partial(self._score, query, texts)
-            (scores,) = yield (self._limiter.limited(score, self._config.timeout_seconds),)
-            ranked, fault = _reordered(ranked, best, scores)
+            (outcome,) = yield (self._limiter.limited(score, self._config.timeout_seconds),)
             facts.update(candidates=len(best))
-        if fault:
-            trace.degrade("reranker", fault, "kept the order without it")
-        return ranked
+            try:
+                return _reordered(ranked, best, value_of(outcome))
+            except Exception as error:  # noqa: BLE001 - any error of the reranker, or a BadReply
+                log_bug("reranker", error)
+                trace.degrade("reranker", reason_of(error), "kept the order without it")
+                return ranked
 
 
-def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> tuple[RankedPool, str]:
+def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> RankedPool:
     """Sort `rows`, the first rows of the ranking, by their new scores; the rows that were not scored follow.
 
     Rows with a score of -inf are suppressed. If there are any, the rows that were not scored are left out, too.
 
-    Returns:
-        The new ranking and "", or the given ranking and a phrase that says what is wrong with the scores.
+    Raises:
+        BadReply: If `scores` are no scores of a `Reranker`.
     """
-    if isinstance(scores, CallFailure):
-        log_bug("reranker", scores.error)
-        return ranked, reason_of(scores.error)
     try:
         given = np.asarray(scores, dtype=np.float64)
-    except Exception as error:  # noqa: BLE001 - a RuntimeError for a torch tensor that requires a gradient
+    except Exception as error:  # a RuntimeError for a torch tensor that requires a gradient
         fault = f"returned {type(scores).__name__}, which does not convert to numbers ({type(error).__name__})"
-        return ranked, f"{fault}; expected {len(rows)} numbers"
+        raise BadReply(f"{fault}; expected {len(rows)} numbers") from error
     kept = np.isfinite(given)
     if given.shape != (len(rows),):
-        return ranked, f"returned scores of shape {given.shape}; expected {len(rows)} numbers"
+        raise BadReply(f"returned scores of shape {given.shape}; expected {len(rows)} numbers")
     if not (kept | np.isneginf(given)).all():
-        return ranked, "returned NaN or inf as a score; expected finite numbers, or -inf to drop a text"
+        raise BadReply("returned NaN or inf as a score; expected finite numbers, or -inf to drop a text")
     best_kept = best_first(given)[: np.count_nonzero(kept)]
     best = np.asarray(rows, dtype=np.int64)[best_kept]
     after = np.full(len(ranked.scores), given[kept].min(initial=0.0))  # of the rows that were not scored
@@ -110,4 +109,4 @@ def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> tuple
     order = best if dropped else np.concatenate([best, unseen])
     stages = {**ranked.stages, "rerank": after}
     suppressed = (*ranked.suppressed, *dropped)
-    return replace(ranked, order=order, scores=after, stages=stages, suppressed=suppressed), ""
+    return replace(ranked, order=order, scores=after, stages=stages, suppressed=suppressed)

@@ -45,15 +45,15 @@ MESSAGE = re.compile(
     re.I,
 )
 """The beginning of a message."""
-HEADERS = re.compile(r"(?:[^\W\d][\w-]{0,20} ?: [^\n]*\n){1,9}")
-"""Lines that begin with a name and a colon, such as the headers of a mail."""
+HEADERS = re.compile(r"\A(?:[^\W\d][\w-]{0,20} ?: [^\n]*\n){1,9}")
+"""The first lines of a text, if they begin with a name and a colon, such as the headers of a mail."""
 OF_MAIL = re.compile(
     r"@|^(?:Subject|Betreff|Objet|Asunto|Oggetto|Assunto|Onderwerp|Temat|Ämne|Emne|Тема) ?:", re.MULTILINE
 )
 """What the headers of a mail hold, unlike a timetable: "From: Bonn", "To: Ulm"."""
 SENDER = re.compile(r"^(?:From|Von|De|Da|Van|Od|Fra|Från|От|Від) ?: +\"?([^\n<>\"@]*[^\W\d_])", re.MULTILINE)
 """The header with the sender of a mail; group 1 is the sender's name, or what stands before the @ of the address."""
-GREETING = re.compile(r"\s*(?:\S+ ){0,2}\S+[,!]\s")
+GREETING = re.compile(r"\A\s*(?:\S+ ){0,2}\S+[,!]\s")
 """The first words of a mail: "Dear Mira,"."""
 QUOTED_LINE = re.compile(r"^>.*", re.MULTILINE)
 """A line that a mail quotes from another one."""
@@ -66,12 +66,7 @@ ARTICLE = re.compile(
 
 
 def reorder_by_speaker(best: Best, *, query: str, weight: float) -> RankedPool:
-    """The ranking by the formula at the top of this file.
-
-    Args:
-        query: `SearchRequest.asked`.
-        weight: >= 0, `FusionConfig.speaker_weight`.
-    """
+    """The ranking by the formula at the top of this file."""
     speakers = [_speaker(chunk) for chunk in best.chunks]
     names = {name for name in speakers if name is not None}
     named = named_in(query, names)
@@ -128,9 +123,4 @@ def _said(text: str) -> str:
     """A text; of a mail only what its sender says: no headers, greeting and quoted lines."""
     if _sender(text) is None:
         return text
-    return QUOTED_LINE.sub("", _without_start(GREETING, _without_start(HEADERS, text)))
-
-
-def _without_start(start: re.Pattern[str], text: str) -> str:
-    found = start.match(text)
-    return text if found is None else text[found.end() :]
+    return QUOTED_LINE.sub("", GREETING.sub("", HEADERS.sub("", text)))

@@ -48,11 +48,7 @@ that repeats a few words, is not compared: comparing it takes 10 ms, and its run
 
 
 def reorder_by_word_runs(best: Best, *, runs: WordRuns, weight: float) -> RankedPool:
-    """The ranking by the formula at the top of this file.
-
-    Args:
-        weight: >= 0, `FusionConfig.word_run_weight`.
-    """
+    """The ranking by the formula at the top of this file."""
     may_hold = near_best(best.pool.lexical, best.rows, HOLDING_SHARE).tolist()
     r = np.array([runs.share_in(text) if may else 0.0 for text, may in zip(best.texts, may_hold, strict=True)])
     held = best.facts["held"] = int((r > 0).sum())
@@ -116,5 +112,4 @@ def _without_questions(text: str) -> str:
 
 
 def _has_content(words: Sequence[str]) -> bool:
-    """Whether a word is no function word."""
     return not all_function_words().issuperset(words)

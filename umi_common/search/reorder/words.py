@@ -87,12 +87,22 @@ def raised(scores: Floats, g: Floats, weight: float) -> Floats:
     Args:
         g: (n, P) how well candidate i holds part p, >= 0; 0: not at all.
     """
-    h = shares_of_largest(g)
-    w = np.where(h.any(axis=0), (h == 0).mean(axis=0), 0.0)
+    h, w = _h_and_w(g)
     share = (h * w).sum(axis=1) / max(1.0, w.sum())  # `h @ w` rounds equal rows differently
     return np.asarray(scores + np.maximum(scores, 0.0) * weight * share, dtype=np.float64)
 
 
-def shares_of_largest(g: Floats) -> Floats:
-    """(n, P) g(p, i) / max_i g(p, i); 0 for a part that no candidate holds."""
-    return np.asarray(g / np.where(g.any(axis=0), g.max(axis=0), 1.0), dtype=np.float64)
+def best_added(scores: Floats, g: Floats, keys: Floats | float = 1.0) -> Floats:
+    """(n,) max score * sum_p key(p) * w(p) * h(p, i), with w and h as in `raised`: what a candidate gains by parts that
+    say more than all other words of the query.
+
+    Args:
+        keys: (P,) key(p), 0..1.
+    """
+    h, w = _h_and_w(g)
+    return np.asarray(scores.max(initial=0.0) * (h * keys * w).sum(axis=1), dtype=np.float64)
+
+
+def _h_and_w(g: Floats) -> tuple[Floats, Floats]:
+    h = g / np.where(g.any(axis=0), g.max(axis=0), 1.0)
+    return h, np.where(h.any(axis=0), (h == 0).mean(axis=0), 0.0)

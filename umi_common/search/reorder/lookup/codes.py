@@ -81,11 +81,6 @@ def _code(code: str) -> Code:
     return Code(whole, next(filter(str.isdecimal, parts), ""))
 
 
-def words_beside_codes(query: str) -> list[str]:
-    """The words of a query that have only letters, in lower case, without function words."""
-    return [word for word in words_in(query) if word.isalpha() and word not in all_function_words()]
-
-
 def codes_held(texts: Sequence[str], codes: Sequence[Code]) -> Floats:
     """(n, C) g of C codes in n texts by the formula at the top of this file, which depends on offsets alone."""
     return np.array([[_by_offset(text, code) for code in codes] for text in texts])
@@ -96,26 +91,23 @@ def _by_offset(text: str, code: Code) -> float:
     return 0.0 if match is None else 1 - match.start() / len(text)
 
 
-def with_words_beside(held: Floats, texts: Sequence[str], beside: Sequence[str], terms_of: TermsOf | None) -> Floats:
+def with_words_beside(held: Floats, texts: Sequence[str], beside: Sequence[str], terms_of: TermsOf) -> Floats:
     """(n, C) g of C short codes in n texts, larger for texts that also hold the query's other words, as the top of this
     file says.
 
     Args:
         held: (n, C) the result of `codes_held`.
         beside: The query's other words.
-        terms_of: The store's function from a text to its terms, by which "replaces" is found for "replacement". None: a
-            text must hold the words themselves, with at most `phrases.ENDING` more letters.
+        terms_of: The store's function from a text to its terms, by which "replaces" is found for "replacement".
     """
     with_code = np.asarray(held.any(axis=1))
     if not (beside and with_code.any()):
         return held
-    wanted = frozenset(terms_of(" ".join(beside))) if terms_of is not None else frozenset()
+    wanted = frozenset(terms_of(" ".join(beside)))
 
     def holds_words(text: str) -> bool:
         text = text[:TEXT_CHARACTERS]
-        if holds_all(spaced(words_in(text)), beside):
-            return True
-        return terms_of is not None and wanted <= frozenset(terms_of(text))
+        return holds_all(spaced(words_in(text)), beside) or wanted <= frozenset(terms_of(text))
 
     with_words = np.array([coded and holds_words(text) for text, coded in zip(texts, with_code.tolist(), strict=True)])
     if with_words[with_code].all():  # the words distinguish no text with a code from another

@@ -62,7 +62,7 @@ def heads_in(query: str) -> tuple[list[str], bool]:
     return heads, len(heads) == 1 and not MEANING.isdisjoint(content)
 
 
-def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bool, terms_of: TermsOf | None) -> Floats:
+def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bool, terms_of: TermsOf) -> Floats:
     """(n, H) 1 where a text begins with one of the H heads and is taken for its entry, else 0.
 
     A text that begins with fewer of the heads than another text is no entry: "strawberry propagation" asks for
@@ -70,8 +70,7 @@ def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bo
 
     Args:
         heads, asks_meaning: The result of `heads_in`.
-        terms_of: The store's function from a text to its terms, by which beginnings are compared; None: they are
-            compared by their words.
+        terms_of: The store's function from a text to its terms, by which beginnings are compared.
     """
     if not heads:
         return np.zeros((len(texts), 0))
@@ -82,7 +81,6 @@ def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bo
         held *= held.sum(axis=0) <= ENTRIES_MAX
     if not held.any():
         return held
-    terms_of = terms_of or words_in
     wanted = frozenset(terms_of(" ".join(heads)))
     counts = [len(wanted.intersection(terms_of(" ".join(words[: len(heads)])))) for words in beginnings]
     held[np.array(counts) < max(counts)] = 0.0

@@ -91,11 +91,6 @@ def content_phrase_held(texts: Sequence[str], phrase: str) -> Floats:
     return phrases_held(content, [phrase])
 
 
-def keywords_held(texts: Sequence[str], keywords: Sequence[str]) -> Floats:
-    """(n, 1) 1 where a text of words holds every keyword, else 0."""
-    return np.array([[float(holds_all(text, keywords))] for text in texts])
-
-
 def _by_offset(words: str, phrase: str) -> float:
     at = words.find(phrase)
     return 0.0 if at < 0 else 1 - at / len(words)

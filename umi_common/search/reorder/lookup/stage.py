@@ -9,8 +9,7 @@ first item of this list that a candidate holds counts:
     3. all keywords of the query, in a text with nearly the best BM25; and entries, such as those of a glossary, whose
        first word (head) is a word of the query
 
-Each identifier and full name p then adds to candidate i: best score * w(p) * h(p, i), where w(p) is the share of
-candidates that do not hold p; h(p, i) = g(p, i) / max_i g(p, i) for a full name, and 1 for an identifier that i holds.
+Each identifier and full name then adds `words.best_added`, where g of an identifier is 1 in each text that holds it.
 These parts count more, because few texts hold them, these texts share few other words with the query, and vectors do
 not represent such parts.
 """
@@ -26,7 +25,7 @@ import numpy as np
 from umi_common.pool import Bools, Floats, Ints, Pool
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, FAR_CANDIDATES, Best
-from umi_common.search.reorder.lookup.codes import Code, codes_held, codes_in, with_words_beside, words_beside_codes
+from umi_common.search.reorder.lookup.codes import Code, codes_held, codes_in, with_words_beside
 from umi_common.search.reorder.lookup.entries import entries_held, heads_in
 from umi_common.search.reorder.lookup.names import (
     acronyms_in,
@@ -38,15 +37,16 @@ from umi_common.search.reorder.lookup.names import (
 from umi_common.search.reorder.lookup.phrases import (
     content_phrase_held,
     content_phrase_in,
-    keywords_held,
+    holds_all,
     keywords_in,
     phrases_held,
     phrases_in,
     words_if_any,
 )
 from umi_common.search.reorder.number_pairs import TermsOf
-from umi_common.search.reorder.words import near_best, raised, shares_of_largest, up_to_last, words_in
+from umi_common.search.reorder.words import best_added, near_best, raised, up_to_last, words_in
 from umi_common.search.request import SearchRequest
+from umi_common.stores.lexical.languages import all_function_words
 
 KEYWORDS_SHARE = 0.7
 """A text with all keywords is raised only if it has this share of the best candidate's BM25: long lists hold any words,
@@ -70,7 +70,7 @@ class Lookup(NamedTuple):
     identifiers: list[Code]
     """Codes of at least `codes.IDENTIFIER_DIGITS` digits, such as the number of an order."""
     beside: list[str]
-    """The other words of a query with short codes; [] for a query without short codes."""
+    """The words beside short codes: those of the query that have only letters, without function words."""
     names: list[re.Pattern[str]]
     """Patterns of names from programs and of acronyms."""
     keywords: list[str]
@@ -144,7 +144,7 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
         phrases=phrases,
         codes=codes,
         identifiers=identifiers,
-        beside=words_beside_codes(without_period) if codes else [],
+        beside=[word for word in words_in(without_period) if word.isalpha() and word not in all_function_words()],
         names=names,
         keywords=keywords_in(query, among_function_words=bool(names)),
         quoted=quoted,
@@ -157,12 +157,11 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     )
 
 
-def reorder_by_lookup(best: Best, *, sought: Lookup, weight: float, terms_of: TermsOf | None) -> RankedPool:
+def reorder_by_lookup(best: Best, *, sought: Lookup, weight: float, terms_of: TermsOf) -> RankedPool:
     """The ranking sorted as the top of this file describes; unchanged if no candidate holds a part of the query.
 
     Args:
-        weight: >= 0, `FusionConfig.lookup_weight`.
-        terms_of: As in `with_words_beside`.
+        terms_of: The store's function from a text to its terms.
     """
     texts, own = best.texts, best.scores
     identifiers = codes_held(texts, sought.identifiers)
@@ -174,14 +173,10 @@ def reorder_by_lookup(best: Best, *, sought: Lookup, weight: float, terms_of: Te
     best.facts.update(_counts(sought), held=held)
     if not held:
         return best.ranked
-    rare = np.hstack([identifiers > 0, full_names])
-    identified = own.max(initial=0.0) * (shares_of_largest(rare) * (rare == 0).mean(axis=0)).sum(axis=1)
-    return best.sorted_by(raised(own, g, weight) + identified)
+    return best.sorted_by(raised(own, g, weight) + best_added(own, np.hstack([identifiers > 0, full_names])))
 
 
-def _words_held(
-    texts: Sequence[str], sought: Lookup, identifiers: Floats, near: Bools, terms_of: TermsOf | None
-) -> Floats:
+def _words_held(texts: Sequence[str], sought: Lookup, identifiers: Floats, near: Bools, terms_of: TermsOf) -> Floats:
     """(n, P) g of the parts of the query other than names, by the list at the top of this file.
 
     Args:
@@ -199,11 +194,11 @@ def _words_held(
     entries = entries_held(texts, sought.heads, asks_meaning=sought.asks_meaning, terms_of=terms_of)
     if not sought.keywords:
         return entries
-    return np.hstack([keywords_held(words, sought.keywords) * near[:, np.newaxis], entries])
+    keywords = [holds_all(text, sought.keywords) for text in words]
+    return np.hstack([np.array(keywords)[:, np.newaxis] & near[:, np.newaxis], entries])
 
 
 def _counts(sought: Lookup) -> dict[str, int]:
-    """The number of parts of each kind, for the trace."""
     kinds = ("phrases", "codes", "identifiers", "names", "full_names", "keywords", "heads")
     counts = {kind: len(getattr(sought, kind)) for kind in kinds}
     return counts | {"full_names": len(sought.full_names) + len(sought.possible_names)}
