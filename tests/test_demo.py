@@ -64,6 +64,12 @@ def stop(seconds=1): ...
     assert chunks[2].text == "clocks.stop(seconds=1)\nStops the world."
 
 
+def test_the_comment_above_a_definition_is_found_below_a_form_feed():
+    code = b"import os\n\x0c\n# Stops the world.\ndef stop(seconds=1): ...\r\n# Goes on.\rdef go(): ...\n"
+    chunks = module_chunks("clocks", code)
+    assert [chunk.text for chunk in chunks] == ["clocks.stop(seconds=1)\nStops the world.", "clocks.go()\nGoes on."]
+
+
 def test_the_demo_shows_hits_reasons_context_and_times_and_reopens(library, tmp_path):
     library.close()
     screen = io.StringIO()

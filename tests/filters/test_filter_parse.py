@@ -98,7 +98,7 @@ MISTAKES: list[tuple[Any, str]] = [
     ({"a": {"$ilike": "x%"}}, r"use .text_match or"),
     ({"a": {"$between": [1, 2]}}, r"\$gte"),
     ({"a": ["x", "y"]}, r"'a': a bare list can mean two things; write \{\"\$in\""),
-    ({"a": {"$in": []}}, r"'a', '\$in': empty list"),
+    ({"a": {"$in": []}}, r"'a', '\$in': empty list, which matches nothing; give at least one value, or do not search"),
     ({"a": {"$nin": []}}, r"'a', '\$nin': empty list, which matches everything"),
     ({"a": {"$nin": "xyz"}}, r"'a', '\$nin': expected a list of values, got 'xyz'; use \$ne for a single value"),
     ({"a": {"$ne": b"x"}}, r"'a', '\$ne': .* is bytes"),
@@ -144,6 +144,11 @@ def test_every_value_that_metadata_may_hold_can_be_filtered_by(value: Any):
 def test_a_mistake_is_an_error_with_its_fix(where: Any, message: str):
     with pytest.raises(FilterError, match=message):
         parse_filter(where)
+
+
+def test_parts_that_are_no_tuple_are_not_called_missing():
+    with pytest.raises(FilterError, match=r"\$and holds \[Comparison.*\]; expected a tuple of filters"):
+        And([Comparison("a", "$eq", 1)])
 
 
 @pytest.mark.parametrize("key", ["a>b", "List<str>", "<title>", "aGk==", "->", "=", "item__in", "a__b", "x > y", "gt"])

@@ -212,6 +212,33 @@ def test_a_foreign_directory_is_left_alone(tmp_path):
         HybridStore.open(tmp_path / ("x" * 5_000))
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_directory_that_may_not_be_entered_has_not_lost_its_ledger(tmp_path, monkeypatch, read_only):
+    with HybridStore.open(tmp_path, embedder=HashEmbedder(64)) as made:
+        made.add(chunks())
+    stat = Path.stat
+
+    def refused(path: Path, **options):
+        if path.name == "umi.db":
+            raise PermissionError(13, "Permission denied")
+        return stat(path, **options)
+
+    def exists(path: Path) -> bool:  # as of Python 3.14: False for every error of the system
+        try:
+            path.stat()
+        except OSError:
+            return False
+        return True
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "stat", refused)
+        patch.setattr(Path, "exists", exists)
+        with pytest.raises(StoreError, match=r"cannot be read \(Permission denied\); check its name and permissions"):
+            HybridStore.open(tmp_path, embedder=HashEmbedder(64), read_only=read_only)
+    with HybridStore.open(tmp_path, embedder=HashEmbedder(64)) as opened:
+        assert len(opened) == len(chunks())
+
+
 def test_a_foreign_database_is_left_alone(tmp_path):
     with sqlite3.connect(tmp_path / "umi.db") as other:
         other.execute("CREATE TABLE t (x)")

@@ -6,6 +6,7 @@ The source files are parsed and never imported, so none of their code runs.
 from __future__ import annotations
 
 import ast
+import re
 import sysconfig
 import warnings
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from pathlib import Path
 from umi_common.types import Chunk
 
 LEFT_OUT = frozenset({"site-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip", "__pycache__"})
-"""Names of files and folders of the library that are left out."""
+"""Names of files and folders of the library that are left out, besides those in `standard_library`."""
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -25,6 +26,9 @@ def standard_library() -> list[Chunk]:
     A chunk's id is the qualified name ("asyncio.tasks.wait_for"), its source the module, and its position the number of
     the definition in the module, from 0. The text is the signature and the docstring; without a docstring, the
     signature and the comment above the definition.
+
+    Left out are the names in LEFT_OUT, files and folders that begin with "_", which are private, and folders that begin
+    with "config-", which hold the settings with which Python was built.
     """
     root = Path(sysconfig.get_paths()["stdlib"])
     chunks: list[Chunk] = []
@@ -48,7 +52,8 @@ def module_chunks(module: str, code: bytes) -> list[Chunk]:
             tree = ast.parse(code)
         except (SyntaxError, ValueError):
             return []
-    lines = code.decode("utf-8", "replace").splitlines()
+    # Not splitlines(): it also splits at a form feed and other characters that do not end a line of Python.
+    lines = re.split(r"\r\n?|\n", code.decode("utf-8", "replace"))
     chunks: dict[str, Chunk] = {}
     for name, node in _definitions(tree, module):
         kind = "class" if isinstance(node, ast.ClassDef) else "function"

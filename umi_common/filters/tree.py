@@ -53,8 +53,8 @@ class Comparison:
     written: InitVar[str | None] = None
     """The operator as the caller wrote it, such as "$nin", for messages; None: `operator`."""
     identity: Hashable = field(init=False, repr=False)
-    """Compared and hashed in place of `value`: `identity(value)`; for `$in` the frozenset of the identities of its
-    values."""
+    """Compared and hashed in place of `value`: the result of the function `identity` below; for `$in`, the frozenset of
+    the results for its values."""
 
     def __post_init__(self, written: str | None) -> None:
         if not isinstance(self.key, str):
@@ -131,7 +131,9 @@ def comparisons(where: Filter, *, negated: bool = True) -> Iterator[Comparison]:
 def identity(value: MetadataValue) -> Hashable:
     """A hashable that is equal for two values if and only if `$eq` holds between them.
 
-    In Python True == 1, so booleans and lists are tagged; 1 == 1.0 holds in filters, too.
+    Booleans are tagged, because True == 1 in Python, and not in filters: True becomes ("bool", True). Lists are tagged,
+    so that no list equals a tagged boolean: ["bool", True] becomes ("list", "bool", ("bool", True)). 1 == 1.0 holds in
+    filters, too.
     """
     if isinstance(value, bool):
         return ("bool", value)
@@ -201,7 +203,9 @@ def shown(value: object) -> str:
 
 def _checked_height(operator: str, parts: object) -> int:
     """The height of a node with these parts, after checking them. Raises FilterError."""
-    if not isinstance(parts, tuple) or not parts:
+    if not isinstance(parts, tuple):
+        raise FilterError(f"{operator} holds {shown(parts)}; expected a tuple of filters, such as And((one, other))")
+    if not parts:
         raise FilterError(f"{operator} needs at least one filter; leave it out, or pass where=None for no filter")
     for part in parts:
         if not isinstance(part, Filter):
@@ -228,8 +232,9 @@ def _checked_value(where: str, operator: Operator, value: object, written: str) 
             fix = "list(...) makes one" if several else f"use {_FOR_ONE_VALUE.get(written, '$eq')} for a single value"
             raise FilterError(f"{where}: expected a list of values, got {shown(value)}; {fix}")
         if not value:
-            matched = "everything" if written.endswith("nin") else "nothing"
-            raise FilterError(f"{where}: empty list, which matches {matched}; leave the condition out")
+            if written.endswith("nin"):
+                raise FilterError(f"{where}: empty list, which matches everything; leave the condition out")
+            raise FilterError(f"{where}: empty list, which matches nothing; give at least one value, or do not search")
         return _checked_list(where, tuple(value))
     if operator == "$eq" and isinstance(value, (list, tuple)):
         return _checked_list(where, value)
@@ -256,14 +261,15 @@ def _checked_scalar(where: str, value: object) -> Scalar:
         return str.__str__(value)
     if isinstance(value, int):
         if abs(value) >= 2**63:
-            raise FilterError(f"{where}: {shown(value)} does not fit 64 bits; numbers that large are stored as strings")
+            raise FilterError(f"{where}: {shown(value)} does not fit 64 bits; store and filter it as a string")
         return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
             raise FilterError(f"{where}: {value} is not finite; expected a number that can be compared")
         return float(value)
     plain = None if isinstance(value, (date, np.datetime64)) else plain_value(value)
-    if plain is not None and plain is not value:  # None is made of NumPy's NaN, and would mean a missing key
+    # `plain_value` turns NumPy's NaN into None, which would compare with missing keys: it is refused below.
+    if plain is not None and plain is not value:
         return _checked_scalar(where, plain)
     raise FilterError(
         f"{where}: {shown(value)} is {type(value).__name__}; expected str, int, float, bool or None; "

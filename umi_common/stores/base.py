@@ -142,12 +142,12 @@ class BaseStore(Closing, ABC):
         """
         tree = parse_filter(where)
         reach = min(checked_count("reach", reach, least=0), 2**31)  # databases accept only 32 or 64 bits
-        around = self._around(checked_ids(ids), reach, tree)
+        around = self._around(checked_ids(ids), reach)
         return {id: [chunk for chunk in near if matches(tree, chunk.metadata)] for id, near in around.items()}
 
     @abstractmethod
-    def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> Mapping[str, Iterable[Chunk]]:
-        """The mapping of `neighbours`, in which chunks that do not pass `where` may remain; the caller removes them."""
+    def _around(self, ids: Sequence[str], reach: int) -> Mapping[str, Iterable[Chunk]]:
+        """The mapping of `neighbours` without a filter."""
 
     @abstractmethod
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:

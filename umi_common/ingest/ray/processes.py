@@ -1,8 +1,8 @@
 """The processes on Ray: workers and a writer. Ray restarts a process that dies and repeats its call.
 
-A part is a whole file, or a range of lines of a JSONL file. A worker reads, chunks, embeds and writes parts. The writer
-holds a store open, so that many workers can write to one directory through it. The driver is the process that called
-`ingest_on_ray`; it starts the others.
+A part is a whole file, or a range of lines of a JSONL file. A batch is a list of parts that are sent to a worker in one
+call. A worker reads, chunks, embeds and writes parts. The writer holds a store open, so that many workers can write to
+one directory through it. The driver is the process that called `ingest_on_ray`; it starts the others.
 """
 
 from __future__ import annotations
@@ -145,8 +145,10 @@ def _worker_died(part: FilePart) -> Problem:
 
 @contextmanager
 def shared_store(open_store: Callable[[], Any]) -> Iterator[RemoteStore]:
-    """Start the writer, which opens the store at the first call of one of the store's methods. At the end of the block
-    the store is closed; if the block raises, the writer's process is killed instead. Ray must be connected."""
+    """Start the writer, which opens the store at the first call of one of the store's methods. Ray must be connected.
+
+    At the end of the block the store is closed, unless the block raised; then the writer's process is killed.
+    """
     import ray
 
     name = f"umi-writer-{uuid4().hex}"

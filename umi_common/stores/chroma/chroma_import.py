@@ -43,10 +43,12 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The differences between a collection and the store into which it was copied; false if there are none."""
+    """How the ids and texts of a collection differ from those of the store into which it was copied; false if they do
+    not. Metadata and vectors are not compared."""
 
     missing: tuple[str, ...]
-    """Ids that only the collection has."""
+    """Ids that only the collection has. Those of records without a text are among them, because an import skips such
+    records (`Imported.skipped`)."""
     extra: tuple[str, ...]
     """Ids that only the store has."""
     changed: tuple[str, ...]
@@ -107,14 +109,15 @@ def _read(keys: ImportKeys, id: str, text: str, metadata: Mapping[str, Any]) -> 
 
 
 def _moment(id: str, value: Any) -> datetime:
-    """A time as `read_time` reads it, or any number of seconds since 1970."""
+    """A time as `read_time` reads it. A number that `read_time` refuses, such as 5, counts as seconds since 1970."""
     moment = read_time(value)
     if moment is None and isinstance(value, (int, float)) and not isinstance(value, bool):
         with suppress(ValueError, OverflowError, OSError):
             moment = datetime.fromtimestamp(value, tz=timezone.utc)
     if moment is None:
         raise InvalidChunk(
-            f"chunk {id!r}: time {value!r:.80} does not read as one moment; expected ISO 8601 or seconds since 1970"
+            f"chunk {id!r}: time {value!r:.80} does not read as one moment (it is no time, or can be read as two, as "
+            "3/4/2026 can); expected ISO 8601 or seconds since 1970"
         )
     return moment
 
@@ -148,7 +151,7 @@ def pages_with_text(collection: Any, skipped: list[str] | None = None) -> Iterat
 
     Args:
         skipped: A list to which the ids of the records without a text are added; None: a warning of the logger `umi`
-            names them.
+            states their number and names the first IDS_NAMED.
 
     Raises:
         StoreUnavailable: If the collection cannot be read.
@@ -160,7 +163,10 @@ def pages_with_text(collection: Any, skipped: list[str] | None = None) -> Iterat
             got = theirs.call("get", ids=ids, include=["documents", "metadatas", "embeddings"])
             stored = got["embeddings"]
             if stored is None or len(stored) != len(got["ids"]):
-                raise InvalidVector(f"collection {theirs.name!r} holds rows without vectors; add its texts instead")
+                raise InvalidVector(
+                    f"collection {theirs.name!r} holds records without vectors; pass its texts to the store's add "
+                    "without vectors, which embeds them"
+                )
             records, vectors = records_of(got), dict(zip(got["ids"], stored, strict=True))
             there = [id for id in ids if id in records]  # in the order of `ids`, which Chroma does not keep
             filled = [id for id in there if is_text(records[id])]

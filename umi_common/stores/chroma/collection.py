@@ -40,10 +40,11 @@ READ_SECONDS = 10.0
 LISTING_SECONDS = 60.0
 """Time limit for a server's listing of IDS_AT_ONCE ids, in seconds."""
 WRITE_SECONDS = 120.0
-"""Time limit for a server's storing or deleting of RECORDS_AT_ONCE records, in seconds. A search that must read these
-records waits as long."""
+"""Time limit for a server's storing or deleting of RECORDS_AT_ONCE records, in seconds. A search that must update umi's
+index of the collection first waits until a running write of this process ends, so it may wait as long."""
 PAUSE_SECONDS = 10.0
-"""Pause after a call that was not answered in time, in seconds. No call is made during the pause."""
+"""Pause after a call that was not answered in time, in seconds. A call during the pause raises at
+once; the message begins with PAUSED ("left alone"), so searches do not log it again."""
 CALLS_AT_ONCE = 256
 """Largest number of calls that wait for a server at the same time."""
 
@@ -116,6 +117,8 @@ class ChromaCollection:
                 "LangChain or LlamaIndex around one"
             )
         self._loop = LoopThread("umi-chroma") if inspect.iscoroutinefunction(inner.count) else None
+        # Only the client of a server, whose class is in a module named "fastapi", gets time limits and pauses.
+        # The other clients run Chroma in this process.
         is_remote = "fastapi" in type(getattr(inner, "_client", None)).__module__
         self._limiter = ThreadLimiter(CALLS_AT_ONCE) if is_remote else None
         self._has_lists = False
@@ -183,11 +186,11 @@ class ChromaCollection:
             if isinstance(error, DeadlineExceeded):
                 fix = f"the server did not answer in time and is {PAUSED} for {PAUSE_SECONDS:g} s"
             elif type(error).__name__ in ("NotFoundError", "InvalidCollectionException"):
-                fix = "it was deleted; make it again and open another ChromaStore over it"
+                fix = "it was deleted; make it again, and open another ChromaStore or repeat the import with it"
             elif STALE in str(error):
                 fix = (
-                    "another process has written to its folder, whose vectors Chroma's PersistentClient does not read "
-                    "again; restart this process, or use a Chroma server (HttpClient) in both"
+                    "another process has written to the collection's folder, and Chroma's PersistentClient reads the "
+                    "vectors of a folder only once; restart this process, or use a Chroma server (HttpClient) in both"
                 )
             raise StoreUnavailable(
                 f"Chroma failed at {method} on {self.name!r} ({type(error).__name__}); {fix}"
@@ -239,7 +242,7 @@ class ChromaCollection:
 
         Chroma reads the lists of the metadata after the rest of a record, so a write between the two gives the text of
         one version with the lists of the next. Once a record with a list was read, records are read again until two
-        reads are equal.
+        successive reads are equal; after READS_MAX further reads, the last one is returned as it is.
         """
         found, unsure = self.records(ids), list(dict.fromkeys(ids))
         for _ in range(READS_MAX):
@@ -284,7 +287,10 @@ class ChromaCollection:
 
 
 def _notifying(write: Callable[..., Any], followers: WeakSet[Follower]) -> Callable[..., Any]:
-    """A function that calls `write`, then each follower with the ids: the argument `ids`, or the first argument."""
+    """A function that calls `write`, then `written` of each follower with the ids of the records.
+
+    The ids are the argument `ids`, or the first argument; none for a deletion by a filter, `delete(where=...)`.
+    """
 
     def notify(arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         ids = named.get("ids", arguments[0] if arguments else None)

@@ -239,7 +239,7 @@ class ChromaStore(CollectionStore):
         passing = allowed_rows(side, snapshot, parse_filter(where), window)
         return Listing(snapshot.rows.ids, snapshot.rows.seq + self._openings * ROWS_MAX, passing)
 
-    def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
+    def _around(self, ids: Sequence[str], reach: int) -> dict[str, list[Chunk]]:
         side = self._ready()
         rows = side.snapshot.rows
         ids_near: dict[str, list[str]] = {}

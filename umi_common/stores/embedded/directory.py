@@ -18,6 +18,11 @@ from umi_common.stores.lexical.file import FOLDER as LEXICAL
 from umi_common.stores.search_counts import FILE as SEARCHES
 
 LOCK = "umi.lock"
+AFTER_LEDGER = frozenset({MARK, LEXICAL, DENSE, f"{FILE}-wal", f"{FILE}-shm"})
+"""Names that exist only beside a ledger, the SQLite file `umi.db`. Without it, they prove that there was one."""
+BEFORE_LEDGER = (FILE, VECTORS, REPLIES, SPARSE, SEARCHES)
+"""Beginnings of the names that can exist before the ledger, besides LOCK: `umi.db.new`, caches, search counts. SQLite
+adds endings such as "-wal" to the names of the caches."""
 
 
 class WriterLock:
@@ -33,12 +38,15 @@ class WriterLock:
         self._lock = FileLock(directory / LOCK, timeout=0, thread_local=False)
         try:
             self._lock.acquire(timeout=0)
-        except (Timeout, RuntimeError) as error:  # newer versions of filelock raise RuntimeError within one thread
+        except (
+            Timeout,
+            RuntimeError,
+        ) as error:  # newer versions of filelock raise RuntimeError if this thread holds it
             raise StoreLocked(
                 f"{directory} is open for writing in another process or in this one; close it there first. "
-                "The commands umi search, ask and explain read it meanwhile, and so does "
-                f"HybridStore.open({str(directory)!r}, read_only=True), or read_only=True to UmiVectorStore, "
-                "UmiRetriever.from_documents or UmiRetriever.from_nodes, without documents or nodes"
+                "To read it meanwhile, use the commands umi search, ask and explain, or "
+                f"HybridStore.open({str(directory)!r}, read_only=True), or pass read_only=True to UmiVectorStore, "
+                "UmiRetriever.from_documents or UmiRetriever.from_nodes, with no documents or nodes to add"
             ) from error
         except OSError as error:
             raise StoreReadOnly(
@@ -52,13 +60,13 @@ class WriterLock:
 
 
 def locked_for_writing(directory: Path) -> WriterLock:
-    """Lock a directory that `check_directory` accepts for writing; create a missing directory and a missing ledger.
+    """Acquire the lock of a directory that `check_directory` has accepted. Creates a missing directory or ledger.
 
     Raises:
         LedgerDamaged: If it holds a write-ahead log of another ledger.
         StoreLocked: If another writer holds the lock.
         StoreReadOnly: If the directory cannot be created or written.
-        StoreFull: If writing the empty store failed.
+        StoreFull: If the ledger cannot be created, or its write-ahead log not be read.
     """
     created = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     try:
@@ -67,15 +75,18 @@ def locked_for_writing(directory: Path) -> WriterLock:
         raise StoreReadOnly(f"{directory} cannot be created ({error.strerror}); choose another path") from error
     lock = WriterLock(directory)
     try:
-        if not (directory / FILE).exists():
+        if not _exists(directory / FILE):
             create_file(directory)
-            for folder in created or [directory]:  # the parent stores the name of a new directory
+            # A parent stores the name of a new directory. If none is new here, a writer that was killed before it
+            # created the ledger may have made the last one.
+            for folder in created or [directory]:
                 sync_directory(folder.parent)
         MarkFile(directory).refuse_foreign_log(directory / FILE)
     except OSError as error:
         lock.release()
         raise StoreFull(
-            f"{directory}: the empty store cannot be written ({error.strerror}); free space or choose another path"
+            f"{directory}: its ledger cannot be created or read ({error.strerror}); free space, check its permissions, "
+            "or choose another path"
         ) from error
     except BaseException:
         lock.release()
@@ -84,7 +95,9 @@ def locked_for_writing(directory: Path) -> WriterLock:
 
 
 def check_directory(directory: Path, *, must_exist: bool = False) -> None:
-    """Raise unless the directory holds a store or, if not `must_exist`, is absent or empty.
+    """Raise unless the directory holds a ledger or, if not `must_exist`, a store can be created there.
+
+    It can if the directory is absent, or holds only files that can exist before the ledger (BEFORE_LEDGER, LOCK).
 
     Raises:
         NotAStore: If the path is a file, if the directory holds files that do not belong to a store, or if
@@ -93,21 +106,29 @@ def check_directory(directory: Path, *, must_exist: bool = False) -> None:
         StoreError: If the directory cannot be read.
     """
     try:
-        if directory.exists() and not directory.is_dir():
+        exists = _exists(directory)
+        if exists and not directory.is_dir():
             raise NotAStore(f"{directory} is a file; a store is a directory")
-        names = {path.name for path in directory.iterdir()} if directory.exists() else set()
-        has_ledger = (directory / FILE).exists()  # raises if the directory may be listed, but not entered
+        names = {path.name for path in directory.iterdir()} if exists else set()
+        has_ledger = _exists(directory / FILE)  # raises if the directory may be listed, but not entered
     except OSError as error:
         raise StoreError(f"{directory} cannot be read ({error.strerror}); check its name and permissions") from error
     if has_ledger:
         return
-    own = (FILE, VECTORS, REPLIES, SPARSE, SEARCHES)
-    foreign = {name for name in names - {LOCK, MARK, LEXICAL, DENSE} if not name.startswith(own)}
-    # Not a lock, umi.db.new or cached vectors: they can exist before the ledger is created.
-    had_ledger = not names.isdisjoint({MARK, LEXICAL, DENSE, f"{FILE}-wal", f"{FILE}-shm"})
-    if had_ledger and not foreign:
-        raise LedgerDamaged(f"{directory} has lost {FILE}; restore it from a copy: the other files cannot replace it")
+    foreign = {name for name in names - AFTER_LEDGER - {LOCK} if not name.startswith(BEFORE_LEDGER)}
     if foreign:
         raise NotAStore(f"{directory} holds {sorted(foreign)[0]!r} and no {FILE}; give umi a directory of its own")
+    if names & AFTER_LEDGER:
+        raise LedgerDamaged(f"{directory} has lost {FILE}; restore it from a copy: the other files cannot replace it")
     if must_exist:
         raise NotAStore(f"{directory} holds no store; open it once without read_only=True to create one")
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is a file or directory at the path. Raises OSError if that cannot be found out; `Path.exists` then
+    returns False since Python 3.14."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True

@@ -1,4 +1,14 @@
-"""HybridStore: chunks in a ledger, searched by BM25 and by cosine."""
+"""HybridStore: chunks in a ledger, searched by BM25 and by cosine.
+
+ledger     the SQLite file `umi.db`, which holds chunks and vectors; all else is made from it
+core       the open ledger with its indexes and embedder; stores of one directory share it, each by a handle
+seq        sequence number of a stored chunk. A chunk that is replaced gets a new, larger one; it is the chunk's
+           version in `get_versions`
+mark       names a commit of the ledger; the snapshot of the indexes has the mark of the last commit it contains
+probe      a query, or a variation of it, with or without its vector
+arm        one way to find chunks: BM25 (the lexical arm) or cosine (the dense arm)
+pool       the candidates of one search, with the scores of both arms
+"""
 
 from __future__ import annotations
 
@@ -50,8 +60,8 @@ class HybridStore(BaseStore):
     of them must be closed.
 
     Raises:
-        StoreClosed: By every method after close().
-        StoreForked: By every method in a child process that was forked after open(); open the store in the child.
+        StoreClosed: By every method that reads or writes the store, after close().
+        StoreForked: By these methods in a child process that was forked after open(); open the store in the child.
         LedgerDamaged: By every method that reads a row whose checksum is wrong.
     """
 
@@ -76,7 +86,8 @@ class HybridStore(BaseStore):
             path: A directory; None: the store is in memory and ends with the process.
             embedder: An `Embedder`, a LangChain Embeddings, a LlamaIndex embed model, a function from texts to vectors,
                 or a name: "minilm" (the extra `minilm`), "fastembed:MODEL" or "sentence-transformers:MODEL". None:
-                `config.embedder.model`, else the model that made the store if packages carry it, else the default.
+                `config.embedder.model`, else the model that made the store if that is "default" or "minilm", which
+                need no download, else "default".
             config: The settings; None: the defaults, with the analyzer that the store was made with.
             read_only: Acquire no lock, change no file, and read the later writes of another process.
 
@@ -127,14 +138,14 @@ class HybridStore(BaseStore):
     ) -> AddReport:
         """Insert chunks. A chunk replaces the stored chunk with its id. When the call returns, the write is durable.
 
-        Either all valid chunks are written or none. A chunk that is already stored with the same fields is neither
-        embedded nor written again.
+        Either all valid chunks are written or none. A chunk that is already stored with the same fields and, if
+        `vectors` is given, the same vector, is neither embedded nor written again.
 
         Args:
             chunks: Chunks, or dicts with the fields of a chunk. No two may have the same id.
             vectors: (n, dim) finite numbers, one row per chunk; scaled to length 1. None: the embedder makes them.
             on_invalid: "raise": an invalid item raises, and nothing is written. "skip": the valid items are written,
-                and the report lists the invalid ones. A blank text can be skipped only in a dict: `Chunk(...)` raises.
+                and the report lists the invalid ones. Give dicts if texts may be blank: `Chunk("a", "")` itself raises.
             show_progress: Whether to show a progress bar while texts are embedded.
 
         Raises:
@@ -147,8 +158,8 @@ class HybridStore(BaseStore):
         batch = valid_batch(chunks, vectors, core.dim or declared_dim(core.embedder), on_invalid)
         entries = encode(batch.chunks)
         while True:
-            same = core.unchanged(entries, batch.vectors)
-            todo = [at for at, entry in enumerate(entries) if entry.id not in same]
+            same = core.unchanged(entries, batch.vectors)  # id -> seq, of the chunks that are stored already
+            todo = [at for at, entry in enumerate(entries) if entry.id not in same]  # indices of the other entries
             report = AddReport(len(todo), len(same), batch.skipped)
             if not todo:
                 return report
@@ -198,7 +209,8 @@ class HybridStore(BaseStore):
         return import_collection(self, collection, keys, show_progress=show_progress)
 
     def drift(self, collection: Any) -> Drift:
-        """How the store differs now from a collection that was imported into it. Changes neither of them."""
+        """How ids and texts of the store differ now from those of a collection that was imported into it. Changes
+        neither of them."""
         return drift(self, collection)
 
     def delete(self, ids: Iterable[str] | None = None, *, where: Where = None) -> int:
@@ -237,10 +249,10 @@ class HybridStore(BaseStore):
     def get_versions(
         self, ids: Sequence[str], versions: Sequence[int | None], *, exact: bool = False
     ) -> list[Chunk | None]:
-        """The chunk of each id in the version that a pool of this store scored, in the order of `ids`.
+        """The chunk of each id in the version that a search scored, in the order of `ids`.
 
         Args:
-            versions: The versions from `Pool.version`, in the order of `ids`; None: return None for this id.
+            versions: The sequence numbers from `Pool.version`, in the order of `ids`; None: return None for this id.
             exact: True: return None for a version that was replaced or removed since. False: return the chunk that has
                 the id now, or None if there is none.
         """
@@ -250,7 +262,8 @@ class HybridStore(BaseStore):
         """A page of the chunks that pass `where`, with ids above `after`, by rising id; see `protocols.Store.scan`.
 
         Raises:
-            LedgerDamaged: If a row is not what was written, or, at the last page, if SQLite's index of ids lacks rows.
+            LedgerDamaged: If a row is not what was written; at the last page of a scan without `where`, also if
+                SQLite's index of ids lacks rows.
         """
         page = super().scan(where=where, after=after, limit=limit)
         if where is None and len(page) < limit:  # the last page
@@ -275,17 +288,18 @@ class HybridStore(BaseStore):
         return made
 
     def unknown_keys(self, where: Where) -> list[str]:
-        """Keys of a filter that no chunk's metadata have, rising; such a key may be misspelt."""
+        """The keys of a filter that occur in no chunk's metadata, sorted; such a key may be misspelt."""
         asked = parse_filter(where)
         return [] if asked is None else self._ready().indexes.snapshot.row_data.columns().unknown_keys(asked)
 
     def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:
-        """Ids and versions of all chunks, and which of them pass filter and time range; reads no texts."""
+        """Id and version of each row, removed chunks included, and whether its chunk is stored and passes filter and
+        time range; reads no texts."""
         snapshot = self._ready().indexes.snapshot
         rows, passing = snapshot.rows, snapshot.row_data.mask(snapshot, parse_filter(where), window)
         return Listing(rows.ids, rows.seq, rows.alive if passing is None else passing)
 
-    def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
+    def _around(self, ids: Sequence[str], reach: int) -> dict[str, list[Chunk]]:
         core = self._ready()
         before: dict[str, list[int]] | None = None
         while True:  # repeated if chunks are replaced or removed while they are read
@@ -306,7 +320,7 @@ class HybridStore(BaseStore):
         """Async function that returns the requests with a vector in each probe, so that `recall` calls no embedder.
 
         If the text of a probe could not be embedded in time, the probe's vector is the error. None: the embedder is
-        `in_place`, so `recall` calls it.
+        `in_place`, which means that it takes less than a millisecond in this process, so `recall` calls it.
         """
         return None if self._handle.core.query_embedder.in_place else self._aembed
 
@@ -328,8 +342,8 @@ class HybridStore(BaseStore):
 
         Args:
             k: Largest number of results, >= 1.
-            timeout: Longest time to wait for another thread that repairs a failed index, in seconds; above 0.15, it
-                counts as 0.15.
+            timeout: Longest time to wait for another thread that repairs a failed index, in seconds. There are two
+                waits, of 0.05 and 0.1 s; a wait that would exceed `timeout` is left out.
 
         Raises:
             InputError: If `query` is not a string, or `timeout` no number.
@@ -449,8 +463,8 @@ class HybridStore(BaseStore):
     def compact(self) -> None:
         """Free the space of removed chunks, on the disk and in memory.
 
-        If another process still reads an earlier state, the removed chunks stay on the disk, and a warning says until
-        when.
+        If another process still reads an earlier state, the removed chunks stay on the disk; a warning then says how to
+        free their space.
         """
         care.compact(self._core)
 

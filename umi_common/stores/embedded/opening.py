@@ -1,4 +1,8 @@
-"""Open a store. Stores that this process opens for writing in one directory share one `Core`."""
+"""Open a store.
+
+A `Core` holds the parts of an open store: ledger (the SQLite file `umi.db`), indexes, embedder and the writer's lock. A
+`CoreHandle` is one use of it. Stores that this process opens for writing in one directory share one core.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ class _Shared:
         self.handles -= 1
         core = self.core
         if not self.handles and core is not None:
-            self.core = None  # closed handles keep this entry, and must not keep the core
+            self.core = None  # closed handles keep this entry in `_registry`; its next opening needs a new core
             core.close()
 
 
@@ -48,7 +52,9 @@ class _Registry:
     """Directories that this process has open for writing, by real path. An entry is removed with its last handle."""
 
     def __init__(self) -> None:
-        renew_in_child(self, _Registry._renew)  # a child cannot use the parent's stores, nor a lock that a thread held
+        # Calls `_renew` now, and again in each forked child: it cannot use the parent's stores, nor a lock that another
+        # thread held.
+        renew_in_child(self, _Registry._renew)
 
     def _renew(self) -> None:
         self._entries: WeakValueDictionary[str, _Shared] = WeakValueDictionary()
@@ -99,6 +105,8 @@ def open_core(
             if shared.core is None:
                 shared.core = _opened(directory, embedder, config, read_only=read_only)
             else:
+                # Without a config, the open store's config names the model. If it is not the default config, the error
+                # below is about the config, not about the model.
                 wanted = shared.core.config if config is None else config
                 _refuse_other_settings(shared.core, model_of(shared.core.ledger, embedder, wanted), config)
             return CoreHandle(shared.core, shared)
@@ -108,7 +116,11 @@ def open_core(
 
 
 def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | None) -> None:
-    """Raise StoreLocked if the open store has another embedder than `embedder`, or another config than `config`."""
+    """Raise StoreLocked if the open store has another embedder than `embedder`, or another config than `config`.
+
+    Args:
+        config: None: the default config with the store's analyzer, as for a store that is not open yet.
+    """
     where = f"{core.directory} is open in this process"
     if embedder.name != core.embedder.name:
         raise StoreLocked(
@@ -127,8 +139,8 @@ def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | N
 def _refuse_other_dimension(core: Core) -> None:
     """Raise ReindexRequired if the store holds vectors of another dimension than the embedder's.
 
-    An embedder that is named after its class or function may be another model now. It therefore embeds one word, and
-    the dimension of this vector is compared; if it fails, nothing is raised.
+    If an embedder's name is only that of a class or function (`named` is false), the name may stand for another model
+    now. Such an embedder embeds one word, and the dimension of this vector is compared; if it fails, nothing is raised.
     """
     if core.dim is None:
         return
@@ -137,7 +149,7 @@ def _refuse_other_dimension(core: Core) -> None:
     if isinstance(embedder, CallableEmbedder) and not embedder.named:
         seconds = core.config.recall.embedder_timeout_seconds
         (vector,) = core.query_embedder.embed_each(["dimension"], seconds, 0)
-        if isinstance(vector, np.ndarray):  # else searches report that the model fails, and use the lexical arm
+        if isinstance(vector, np.ndarray):  # not an error: searches report that the model fails, and use BM25 alone
             dim = len(vector)
     if dim not in (None, core.dim):
         raise ReindexRequired(

@@ -1,12 +1,15 @@
-"""`umi.mark`: the last acknowledged write, kept outside the ledger.
+"""`umi.mark`: a record of the last acknowledged write, kept outside the ledger (`umi.db` with its write-ahead log).
 
-If the end of the write-ahead log (`umi.db-wal`) was cut off, zeroed or deleted, SQLite opens `umi.db` without its last
-commits and raises no error. The mark, which is written after each commit, reveals the loss. If the mark cannot be read,
-a loss is not detected.
+If the end of the log (`umi.db-wal`) was cut off, zeroed or deleted, SQLite opens `umi.db` without its last commits and
+raises no error. The record is written after each commit, so it reveals the loss. If it cannot be read, a loss is not
+detected.
 
-A session begins with a writer's first write and ends when the writer closes the store. Before this write, the session's
-random name is added to the names in the ledger, newest first: it is committed to the log and then copied into `umi.db`.
-If another process is reading, SQLite may not copy it; then the mark holds "" in place of the name.
+A session begins with a writer's first write and ends when the writer closes the store. The ledger holds a list of the
+random names of the last sessions, newest first. Before a session's first write, its name is added to the list: the list
+is committed to the log, and SQLite then copies it into `umi.db`. If another process is reading, SQLite may not copy it;
+then the record holds "" in place of the session's name. So a session that the record names was copied into `umi.db`.
+
+`Mark` (see `history`) is the identity of one commit of the ledger.
 """
 
 from __future__ import annotations
@@ -29,15 +32,16 @@ from umi_common.types import inode_of
 log = logging.getLogger("umi")
 
 SIZE = 256
-"""Length of the file in bytes. The content is padded with spaces to this length, so that a mark overwrites the whole
+"""Length of the file in bytes. The content is padded with spaces to this length, so that a record overwrites the whole
 previous one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """The content of `umi.mark`."""
+    """The record: the content of `umi.mark`."""
 
     mark: Mark = field(default_factory=Mark)
+    """The last acknowledged commit."""
     session: str = ""
     """Name of the session of the last write; "": the name may not have been copied from the log into `umi.db`."""
     closed: bool = True
@@ -53,7 +57,7 @@ class MarkFile:
         self._handle: int | None = None
 
     def read(self) -> Acknowledged:
-        """The content of the file. If it cannot be read, `Acknowledged()`, which `check` accepts."""
+        """The record. If the file cannot be read, `Acknowledged()`, which `check` accepts."""
         if self._path is None:
             return Acknowledged()
         with suppress(OSError, ValueError, TypeError, KeyError):
@@ -67,16 +71,14 @@ class MarkFile:
     def refuse_foreign_log(self, database: Path) -> None:
         """Raise if the write-ahead log belongs to another database: SQLite would write its pages into this one.
 
-        Called before the ledger is opened. Decides by the newest session name in three places:
+        Called before the ledger is opened. The names of the sessions are read from `umi.db` with the log and without
+        it. Let A be the newest name with the log.
 
-            umi.mark   umi.db read without its log   umi.db read with its log   result
-            A          A                             A                          accepted
-            A          not A, or no name             A                          raises
-            not A      A, an older name, or none     A                          accepted: A may not have been copied
-            not A      another name                  A                          raises
-            any        any                           none                       accepted
-
-        An older name is another name that `umi.db` read with its log has.
+        - There is no A: accepted, because there is nothing to compare. Early versions of umi wrote no names.
+        - The record names A: A was copied into `umi.db`. So A must be the newest name without the log, too.
+        - Else A may not have been copied. Then `umi.db` without the log ends at an earlier session, whose name the
+          list with the log still holds, or at none. So its newest name, if it has one, must be in that list. The log
+          of another database replaces the list by one without this name.
 
         Raises:
             LedgerDamaged: If the log belongs to another database; no file was changed.
@@ -92,23 +94,24 @@ class MarkFile:
         if not with_log:
             return
         newest = with_log[0]
-        accepted = [newest] if self.read().session == newest else [*with_log, ""]
+        accepted = [newest] if self.read().session == newest else [*with_log, ""]  # "": no name
         if next(iter(without_log), "") not in accepted:
             raise LedgerDamaged(
                 f"{wal} and {database.name} were written by different sessions; delete {wal.name} and "
-                f"{database.name}-shm if {database.name} is a copy that you put back, else restore both from a copy"
+                f"{database.name}-shm if {database.name} is a copy that you put back; else restore {database.name} and "
+                f"{wal.name} from one copy"
             )
 
     def check(self, acknowledged: Acknowledged, ledger: Ledger, now: Mark) -> None:
         """Raise if the ledger, whose last commit is `now`, lacks an acknowledged write.
 
         An older copy of `umi.db` that was put back is accepted with a warning if its newest session is not that of the
-        mark. A copy made during the session of the mark looks like a lost log and raises, and so does any older copy if
-        the mark has no session name. If the session was closed, nothing is compared.
+        record. A copy made during the record's session looks like a lost log and raises, and so does any older copy if
+        the record has no session name. If the session was closed, nothing is compared.
 
         Args:
-            acknowledged: Content of the mark, read before the ledger was opened.
-            now: Mark of the ledger's last commit.
+            acknowledged: The record, read before the ledger was opened.
+            now: The ledger's last commit.
 
         Raises:
             LedgerDamaged: If acknowledged writes are missing.
@@ -130,12 +133,12 @@ class MarkFile:
         )
 
     def write(self, mark: Mark, session: str, *, closed: bool = False) -> None:
-        """Record an acknowledged write. The file is not synced, so the record may be lost if the machine crashes."""
+        """Write the record of an acknowledged commit. The file is not synced, so a crash of the machine may lose it."""
         if self._path is None:
             return
         body = json.dumps(asdict(Acknowledged(mark, session, closed)))
-        with suppress(OSError):  # on a full disk the mark is not written; the acknowledged write is valid without it
-            # A directory that replaced the store's gets no mark: its inode is another one.
+        with suppress(OSError):  # on a full disk there is no record; the acknowledged write is valid without it
+            # A directory that replaced the store's gets no record: its inode is another one.
             if self._handle is None and inode_of(self._path.parent) == self._inode:
                 self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
             if self._handle is not None:

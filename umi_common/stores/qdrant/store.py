@@ -43,7 +43,8 @@ WRITE_AT_ONCE = 256
 LENGTH_TOLERANCE = 1e-3
 """Largest difference from 1 that `verify` accepts in the length of a unit vector."""
 VALUE_TOLERANCE = 1e-6
-"""Largest difference that `verify` accepts between a term's stored value and the value computed from the text."""
+"""Largest difference that `verify` accepts between a stored value of the sparse vector, tf / (tf + K) of a term (see
+`points`), and the value computed from the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +65,12 @@ class QdrantStatus:
 
 
 class QdrantStore(CollectionStore):
-    """Chunks and vectors in a Qdrant collection, searched by BM25 and by cosine in one round trip. Thread-safe.
+    """Chunks and vectors in a Qdrant collection, searched by BM25 and by cosine. Thread-safe.
 
     Args:
         client: A `qdrant_client.QdrantClient`; the caller closes it.
         collection: Name of the collection; created if there is none.
-        embedder: As for `HybridStore.open`; None: the embedded default.
+        embedder: As for `HybridStore.open`; None: `config.embedder.model`, else "default", umi's own model.
         config: None: the defaults, with the analyzer the collection was made with.
         tenants: Metadata keys with string values that divide the collection, such as "user". A search with a filter for
             one value reads only the chunks with that value.
@@ -86,7 +87,10 @@ class QdrantStore(CollectionStore):
         NotAStore: If umi did not make the collection.
         ReindexRequired: If the collection was made with another embedder, dimension or analyzer. A search, `add`,
             `vectors`, `status` and `verify` also raise it if the collection was since replaced by another one.
-        StoreUnavailable: From every method, if the server fails or is too old.
+        StoreUnavailable: If the server is too old; from every method except a search, if the server fails.
+        SearchUnavailable: From a search, if the server fails.
+        LedgerDamaged: From every method that reads a point which another program has changed. The name is that of the
+            same error of a store with a ledger, which this store does not have.
         StoreClosed: From every method after close().
     """
 
@@ -124,7 +128,11 @@ class QdrantStore(CollectionStore):
         return [digests.get(id) == digest(chunk) for id, chunk in zip(ids, chunks, strict=True)]
 
     def _read_checked(self, points: Sequence[str], *, payload: Sequence[str], vectors: Any) -> dict[str, Any]:
-        """Records by point id. Raises the errors of `OpenCollection.check` if the collection was made again."""
+        """Records by point id. Raises the errors of `OpenCollection.check` if the collection was made again.
+
+        The collection's settings are a point with the id SETTINGS. It is read in the same call, so `_read_checked([])`
+        only checks the collection.
+        """
         fields = [*payload, *MADE_WITH]
         records = self._collection.connection.retrieve([SETTINGS, *points], payload=fields, vectors=vectors)
         settings = records.pop(SETTINGS, None)
@@ -157,8 +165,7 @@ class QdrantStore(CollectionStore):
         return len(points)
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
-        """Chunks aligned with ids; None where the store has no such chunk. Raises LedgerDamaged if a point is not what
-        was written."""
+        """Chunks aligned with ids; None where the store has no such chunk."""
         connection, points = self._ready().connection, [point_id(id) for id in checked_ids(ids)]
         records = connection.retrieve(list(dict.fromkeys(points)))
         chunks = {id: chunk_of_payload(record.payload) for id, record in records.items()}
@@ -185,7 +192,7 @@ class QdrantStore(CollectionStore):
     def _ids_passing(self, where: Filter | None) -> list[str]:
         return sorted(record.payload["id"] for record in self._passing_records(where))
 
-    def _around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
+    def _around(self, ids: Sequence[str], reach: int) -> dict[str, list[Chunk]]:
         known = [chunk for chunk in self.get(ids) if chunk is not None]
         seen = beside(self._collection.connection, known, reach, payload=True, vectors=False)
         chunks = {id: chunk_of_payload(point.payload) for id, point in seen.points.items()}
@@ -195,18 +202,20 @@ class QdrantStore(CollectionStore):
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches. Searches that differ only in their probes share the round trips.
 
-        Up to 12 probes take one round trip, and their neighbours one more. If an inexact filter leaves too few rows,
-        there are further round trips.
+        A probe is a query or a variation of it. One round trip finds the best chunks of up to 12 probes by BM25 and by
+        cosine; mostly one more reads the chunks before and after these in their sources. A filter may have no equal
+        condition of Qdrant (see `filters`), so that some of the found chunks do not pass it. If too few are left, there
+        are further round trips.
 
         Raises:
-            SearchUnavailable: If the server fails, since it answers for both arms.
+            SearchUnavailable: If the server fails; it computes both BM25 and cosines, so neither is left.
             InvalidVector: If a probe's vector has another dimension than the collection.
             ConfigError: If the variant of BM25 is Okapi's, which needs statistics that Qdrant does not have.
         """
         collection = self._ready()
         if any(request.lexical.variant == "okapi" for request in requests):
             raise ConfigError(
-                'BM25 variant "okapi" needs the idf of every term, which Qdrant does not give; '
+                'BM25 variant "okapi" needs the mean idf of all terms of the collection, which Qdrant does not give; '
                 'set lexical.variant to "lucene", "l" or "plus"'
             )
         traces = [RecallTrace() for _ in requests]
