@@ -106,7 +106,7 @@ class _JumpingSelector(selectors.DefaultSelector):
         ready: list[tuple[selectors.SelectorKey, int]] = super().select(0)
         if ready or timeout == 0.0:
             return ready
-        if timeout is None:
+        if timeout is None:  # no task sleeps: wait, in real time, for a thread or a file
             return super().select(None)
         if self._loop.in_threads:
             return super().select(min(timeout, THREAD_POLL_SECONDS))

@@ -19,8 +19,8 @@ from umi_common.protocols import Embedder
 from umi_common.runtime.losses import warn_once
 
 CACHED_FROM = 16
-"""Smallest number of texts in a call for which the cache of vectors is used. The cache takes a second write to the
-disk, which is not worth while for a call that adds one message of a chat."""
+"""Smallest number of texts of a write for which the cache of vectors is used. The cache takes a second write to the
+disk, which is not worth while for a write that adds one message of a chat."""
 ZEROS_WARNING = (
     "embedder %r gave vectors of zeros for all %d texts of a call: searches find these texts by their words alone. "
     "Check the model, then embed the texts again: HybridStore.reindex(path, embedder=...). Logged once for each model."
@@ -42,6 +42,8 @@ def embedded(
     Args:
         ids: (n,) ids of the texts' chunks, for error messages.
         texts: (n,) texts. Equal texts are embedded once.
+        embedder: If it has an attribute `in_place` that is true, it computes in this process within a millisecond, as
+            umi's default model does (not a model of sentence-transformers, which takes longer).
         dim: Dimension of the vectors in the store; None: the store holds no vectors yet.
         config: Sizes of the batches, and how long failed calls are retried; None: the defaults.
         cache: A text with a vector other than zeros in the cache is not embedded. Each batch is added to the cache as
@@ -56,7 +58,7 @@ def embedded(
     if len(texts) < CACHED_FROM:
         cache = None
     if getattr(embedder, "in_place", False):
-        # The model runs in this process: a cache saves no time, and the bytes of a call need no limit.
+        # The model is as fast as a cache, and its calls are not sent anywhere, so their bytes need no limit.
         cache, config = None, config.model_copy(update={"batch_bytes": sys.maxsize})
     cached = {} if cache is None else cache.get(texts)
     known = {text: vector for text, vector in cached.items() if vector.any()}  # zeros may come from a failed call
@@ -75,7 +77,11 @@ def embedded(
 
 
 def _missing(texts: Sequence[str], known: Mapping[str, Vectors], dim: int | None) -> list[int]:
-    """The first index of each distinct text that has no vector of dimension `dim` in `known`; `dim` None: of any."""
+    """The first index of each distinct text that has no vector in `known`, or one of another dimension than `dim`.
+
+    Args:
+        dim: None: a vector of any dimension counts.
+    """
     missing: dict[str, int] = {}
     for index, text in enumerate(texts):
         if text not in known or dim not in (None, len(known[text])):
@@ -132,7 +138,7 @@ def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache:
     elif cache is not None:
         advice = (
             "Repeat the call on this open store: its cache of vectors is in memory. A cache that outlives the store "
-            "needs a directory and a model with a model_name"
+            "needs a store in a directory, and an embedder that states the name of its model (model_name)"
         )
     return EmbedderError(
         f"embedder {name!r} failed on chunks {ids[failed.batch[0]]!r} to {ids[failed.batch[-1]]!r} "

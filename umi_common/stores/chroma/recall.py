@@ -1,4 +1,8 @@
-"""One search of a collection through its side index: the candidates of both arms for all probes, in one pool."""
+"""One search of a collection through its side index: the candidates of both arms for all probes, in one pool.
+
+A probe is a query or a variation of it, with its vector; V is their number. The lexical arm (BM25) reads only the side
+index. The dense arm (cosine) asks Chroma for the nearest records.
+"""
 
 from __future__ import annotations
 
@@ -31,20 +35,26 @@ WIDER = 4
 """Factor by which the number of requested rows grows if Chroma has to be asked again."""
 DECAYED_MAX = 2_000
 """With decay, a row that Chroma has not listed may be better than a listed one. Chroma is asked for more rows until no
-such row can exist, or until it was asked for at least this many rows."""
+such row can exist, or until it was asked for at least this many rows and each query has `depth` rows."""
 
 
 def recall_pool(side: SideIndex, queries: Vectors | None, request: RecallRequest, trace: RecallTrace) -> Pool:
-    """The candidates of one search; `queries` are (V, dim) unit rows; None: the dense arm is not searched.
+    """The candidates of one search.
+
+    Args:
+        queries: (V, dim) vectors of the probes, of length 1 or zeros; None: the dense arm is not searched.
 
     Raises:
-        SearchUnavailable: If no arm of the search can answer.
+        SearchUnavailable: If no arm can answer: each of the two arms has failed or is not searched.
+        StoreUnavailable: If the filter needs metadata that this process must read from Chroma, and Chroma fails.
     """
     begun, snapshot = time.perf_counter(), side.snapshot
     rows = snapshot.rows
     allowed = allowed_rows(side, snapshot, request.where, request.window)
     search = TextSearch(request, trace, snapshot.lexical, rows, side.table, allowed, rows.decay(request))
-    lexical = search.ranked()
+    lexical = search.ranked()  # the lexical arm's best rows for each probe; None: it failed, or is not searched
+    # The rows whose names (headings) the query mentions, and the references from the best rows to others, which are
+    # found by names alone, not by shared rare terms; see `stores.references`.
     named, links = search.references(lambda: side.names, lexical, [], partial(_terms_of, side, rows), rare=False)
     fields: dict[str, Any] | None = None
     if queries is not None:
@@ -99,8 +109,8 @@ def _nearest(side: SideIndex, queries: Vectors, search: TextSearch, allowed: Mas
     """The best rows by decayed cosine, for each query whose vector is not zero.
 
     Chroma lists rows, and umi computes their cosines. Chroma is asked for more rows until it has listed enough allowed
-    rows with a vector, or has no more. `depth` rows are enough, in a hybrid search half of them; see NEAREST_MIN. For
-    decay see DECAYED_MAX.
+    rows with a vector, or has no more. Enough are `request.depth` rows, in a hybrid search about half of them; see
+    NEAREST_MIN. For decay see DECAYED_MAX.
     """
     request, weights = search.request, search.weights
     depth = request.depth if request.strategy == "vector" else min(request.depth, max(NEAREST_MIN, request.depth // 2))
@@ -116,7 +126,8 @@ def _nearest(side: SideIndex, queries: Vectors, search: TextSearch, allowed: Mas
     while True:
         options = {"n_results": min(count, total), "include": [], "where": where}
         listed = side.collection.call("query", query_embeddings=asked, **options)["ids"]
-        best, above_unlisted = _best(side, asked, list(map(search.known, listed)), depth, weights)
+        listed_rows = list(map(search.known, listed))  # only rows of the snapshot that are allowed
+        best, above_unlisted = _best(side, asked, listed_rows, depth, weights)
         exhausted = count >= total or all(len(ids) < count for ids in listed)
         full = all(len(each) >= depth for each in best)
         if exhausted or (full and (above_unlisted or count >= DECAYED_MAX)):
@@ -127,11 +138,14 @@ def _nearest(side: SideIndex, queries: Vectors, search: TextSearch, allowed: Mas
 def _best(
     side: SideIndex, queries: Vectors, rows: Sequence[Ints], depth: int, weights: Floats | None
 ) -> tuple[list[Ints], bool]:
-    """For each query, rank the rows in its item of `rows` that have a vector.
+    """The best `depth` rows of each query by decayed cosine, ties by id; rows without a vector are left out.
+
+    Args:
+        rows: For each query, the rows that are ranked.
 
     Returns:
-        For each query its best `depth` rows by decayed cosine, ties by id; and whether no row outside of `rows` can be
-        better, provided that `rows` have the largest cosines.
+        The best rows of each query; and whether, for every query, no other row can be better than the last of them,
+        provided that the other rows have smaller cosines than `rows`.
     """
     together = side.snapshot.rows.by_id(distinct(np.concatenate(rows)))
     vectors = side.vectors[together]
@@ -149,7 +163,8 @@ def _best(
 
 
 def statistics(side: SideIndex, snapshot: SideSnapshot, queries: Vectors | None) -> dict[str, Any]:
-    """The fields of a pool about the collection: the calibration and, if there are queries, the background."""
+    """The fields of a pool about the collection, see `corpus_stats`: "calibration", numbers about its positions and
+    sources; and, if there are queries, "background", mean and deviation of each query's cosines with its chunks."""
     rows, lexical = snapshot.rows, snapshot.lexical
     numbers = side.calibration.numbers(rows, side.vectors, lambda: lexical.lengths(len(rows)), side.table.sources)
     if queries is None:

@@ -36,7 +36,7 @@ CACHE_BYTES = 128_000_000
 """Largest size of the cached vectors in bytes, for example 83,000 vectors of 384 dimensions."""
 READ_AHEAD = 300
 """Number of further rows whose vectors are read whenever a vector is missing, if the vectors of all rows fit into
-CACHE_BYTES. So all vectors are cached after a few searches."""
+CACHE_BYTES. So the vectors of n rows are all cached after n / 300 searches that miss one."""
 
 
 class CollectionVectors:
@@ -96,6 +96,7 @@ class SideIndex:
         self.analyzer = analyzer
         self.calibration = Calibration()
         self.names = Names(analyzer)
+        """The headings with which the texts begin, by row: a text that mentions one refers to its row."""
         self.skipped: set[str] = set()
         """Ids of records without a text, or with metadata that cannot be read."""
         self.damaged = False
@@ -113,7 +114,7 @@ class SideIndex:
         self._columns: MetadataColumns | None = None
         """None: no filter has asked for them yet."""
         self._in_source: Counter[str] = Counter()
-        """Source -> number of its records that were read, which is the position of the next record without one."""
+        """Source -> number of its records that were read: the position of its next record that states no position."""
         self._write_lock = RLock()
         """Held during a write, and while the metadata columns are made, so that these miss no row."""
         self._publish()
@@ -170,7 +171,8 @@ class SideIndex:
             self._records[row] = None
         snapshot = self.table.snapshot()
         texts = [chunk.indexed_text for _, chunk in made]
-        # Names before rows: readers leave out the names of rows that they do not see yet.
+        # The names first, then the snapshot: a search ignores the names of rows that its snapshot lacks, and must not
+        # miss the names of those that it has.
         self.names.add(rows.tolist(), texts)
         self._lexical.update(rows.tolist(), texts, snapshot.source[rows].tolist(), removed=dead.tolist())
         for record, chunk in made:
@@ -183,7 +185,10 @@ class SideIndex:
 
     def _head(self, row: int, record: Record, chunk: Chunk) -> Head:
         """The row's fields. A record with a source but no position gets as its position the number of records of this
-        source that were read before."""
+        source that were read before.
+
+        A record with KEY (`_umi`, see `records`) gets none: umi wrote it, and its chunk was added without a position.
+        """
         position = chunk.position
         if chunk.source is not None:
             if position is None and KEY not in record.metadata:
@@ -205,7 +210,7 @@ class SideIndex:
         return replace(chunk, position=position) if position != MISSING and source == chunk.source else chunk
 
     def clause(self, where: Filter | None) -> dict[str, Any] | None:
-        """A clause of Chroma's `where` that every record passes whose chunk passes the filter; None: there is none."""
+        """A clause of Chroma's `where`, which passes at least the records whose chunks pass the filter; None: none."""
         if where is None or {leaf.key for leaf in comparisons(where)} & self.derived:
             return None
         clause = to_chroma(where)
@@ -217,7 +222,8 @@ class SideIndex:
         return None if row is None else self._records[row]
 
     def columns(self) -> MetadataColumns:
-        """The metadata columns. The first call makes them, and reads the records that an earlier process read."""
+        """The metadata columns. The first call makes them. For that, it reads from Chroma the records that this process
+        has not read yet: a saved index holds only their digests."""
         with self._write_lock:
             if self._columns is not None:
                 return self._columns
@@ -228,7 +234,7 @@ class SideIndex:
             for row in alive:
                 record = self._records[row] = self._records[row] or fetched.get(rows.ids[row])
                 chunk = readable_chunk(record, self._read)
-                if chunk is not None:  # else another program changed the record; the next comparison finds it
+                if chunk is not None:  # else another program changed the record; the next call of `changed` finds it
                     metadatas[row] = chunk.metadata
             columns = MetadataColumns()
             columns.add(range(len(rows)), metadatas)
@@ -239,7 +245,8 @@ class SideIndex:
         """Write the index to the directory, in place of an older one.
 
         Args:
-            made_of: Names collection, embedder, analyzer and reader; `load` accepts the index only with an equal value.
+            made_of: The names of collection, embedder, analyzer and the function that reads a record. `load` accepts
+                the index only if it is given equal ones.
 
         Raises:
             OSError: If a file cannot be written.
@@ -265,6 +272,7 @@ class SideIndex:
 
     def load(self, directory: Path, made_of: dict[str, str]) -> bool:
         """Load a saved index; returns False if there is no readable index with this `made_of` and analyzer."""
+        # The mark is only a number of rows; whether the index belongs to the collection is decided by `made_of` below.
         found = LexicalIndex.load(directory, self.analyzer, lambda mark: True)
         if found is None:
             return False

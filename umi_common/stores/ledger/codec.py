@@ -1,4 +1,4 @@
-"""Turns chunks into rows of the ledger, and rows into chunks. A row whose checksum is wrong raises an error."""
+"""Turns chunks into rows of the ledger, and rows into chunks. A row whose digest is wrong raises an error."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Entry(NamedTuple):
     position: int | None
     event_time: int | None
     head_checksum: int
-    """CRC-32 of the fields above."""
+    """CRC-32 of the fields above. Only written, because the table has this column: `digest` covers the same fields."""
     digest: bytes
-    """BLAKE2b of all fields of the chunk."""
+    """BLAKE2b of all fields of the chunk; compared by `checked` and `decode`."""
     text: str
     metadata: str
     """JSON."""
@@ -99,7 +99,8 @@ def same_content(stored: Entry, other: Entry) -> bool:
 
 
 def _by_key(entry: Entry) -> Entry:
-    """A copy of the row with an empty digest and with its metadata sorted by key."""
+    """A copy of the row with its metadata sorted by key, and with an empty digest, because the digest depends on the
+    order of the keys."""
     values, _ = _of_json(entry.metadata)
     return entry._replace(digest=b"", metadata=_as_json(dict(sorted(values.items()))))
 

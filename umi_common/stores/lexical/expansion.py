@@ -1,4 +1,17 @@
-"""Query expansion: adds to the terms of a query the terms of its words in other languages, spellings and forms."""
+"""Query expansion: adds to the terms of a query the terms of its words in other languages, spellings and forms.
+
+A term is a word as the index holds it, mostly its stem. Each step adds terms to those of one word of the query. For
+example, the rows are texts in English and German and hold "runs", "ran", "school" and "café":
+
+    query "Running scool cafe"      its terms in its own language (English): run, scool, cafe, each of weight 1
+    the same words in German        run: running;  cafe: caf                 (`_in_other_languages`)
+    other spellings                 cafe: café, which differs only in accents
+                                    scool: school, one edit away, since no row holds scool   (`_add_spellings`)
+    other forms of English words    run: ran                                                 (`_other_forms`)
+    terms that a row holds          run and café of weight 1, school and ran of weight 0.5 or less
+
+"scool" stays in the query, too: a query with a term that no row holds counts as less covered (`QueryTerms.coverage`).
+"""
 
 from __future__ import annotations
 
@@ -17,8 +30,8 @@ from umi_common.stores.lexical.languages import ENGLISH, NOT_FOUND, all_function
 from umi_common.stores.lexical.spellings import Spellings, one_edit_away, with_umlauts
 
 SPELLED_TERMS_MAX = 64
-"""A query with more distinct terms than this is not expanded by other spellings, and a query with more words not by
-other forms: long queries find enough with their words as typed."""
+"""A query with more distinct terms than this is not expanded by other spellings. A query with more words than this,
+repeats included, is not expanded by other forms. Long queries find enough with their words as typed."""
 TYPO_LETTERS = range(5, 33)
 """A word that no row holds is corrected, or split as a compound, only if its number of letters is in this range."""
 TYPO_TERMS_MAX = 5
@@ -31,7 +44,7 @@ COMPOUNDING = frozenset({"danish", "dutch", "finnish", "german", "hungarian", "n
 PART_LETTERS = 4
 """Smallest number of letters of each part into which a compound is split; an s that links the parts counts, too."""
 FORM_WEIGHT = 0.5
-"""Factor on the weight of a word's other forms; below 1, so that a text with the word as typed ranks higher."""
+"""Largest factor on the weight of a word's other forms; below 1, so that a text with the word as typed ranks higher."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,40 +67,41 @@ class QueryExpander:
         rows. Its words are then analysed in the other languages of the rows and looked up in other spellings. All terms
         of one word count as one term: weight * idf of each is the word's weight times the idf of the sum of their df.
 
-        The other forms of an English word are added with `FORM_WEIGHT` times its weight. If no row holds a word, and it
-        has no other forms, the terms one edit away, or else the two parts of a compound, are added with `TYPO_WEIGHT`
-        times its weight. Of a long query, only the `QUERY_TERMS_MAX` terms with the largest weight * idf are looked
-        up in other languages.
+        If the query is analysed as English, the other forms of its words are added with at most `FORM_WEIGHT` times the
+        weight of the word. If no row holds a word, and it has no other forms, the terms one edit away, or else the two
+        parts of a compound, are added with `TYPO_WEIGHT` times its weight. Of a long query, only the `QUERY_TERMS_MAX`
+        terms with the largest weight * idf are looked up in other languages. The module shows an example.
         """
         language = self.analyzer.language_of(query)
         own = self.analyzer.of_language(language)
         first = own if own in self.analyzers and language != NOT_FOUND else self.analyzers[0]
         weights = first.weighted_terms(query, function_word_weight)
         forms = self._other_forms(query, first) if first is self.analyzer.of_language(ENGLISH) else {}
+        # Nothing can be added: one language, no accents in the query and the index, no other forms, no unknown word.
         plain = len(self.analyzers) == 1 and query.isascii() and not self.spellings and not forms
         if plain and all(self.corpus.frequencies(list(weights))):
             return weights
-        words = _in_other_languages(query, first, self.analyzers, self._heaviest_terms(weights))
-        counts = self._counts(chain(*words.values(), forms, *forms.values()))
-        formless = [terms for term, terms in words.items() if term not in forms]
+        same_word = _in_other_languages(query, first, self.analyzers, self._heaviest_terms(weights))
+        counts = self._counts(chain(*same_word.values(), forms, *forms.values()))
+        formless = [terms for term, terms in same_word.items() if term not in forms]
         mistyped = self._add_spellings(query, formless, counts) if len(weights) <= SPELLED_TERMS_MAX else set()
-        expanded = {term: weight for term, weight in weights.items() if term not in words}
-        for term, terms in words.items():
+        expanded = {term: weight for term, weight in weights.items() if term not in same_word}
+        for term, terms in same_word.items():
             for each, weight in self._weights_of_word(weights[term], terms, counts, mistyped).items():
                 expanded[each] = max(expanded.get(each, 0.0), weight)
             if mistyped.issuperset(each for each in terms if counts[each]):
-                expanded[term] = weights[term]  # no row holds the word as typed: its term lowers `coverage`
+                expanded[term] = weights[term]  # no row holds the word as typed; it stays, and so lowers the coverage
         for term, others in forms.items():
             found = self._weights_of_forms(weights.get(term, 0.0), term, others, counts)
             expanded |= {each: weight for each, weight in found.items() if each not in expanded}
         return {term: weight for term, weight in expanded.items() if weight}
 
     def _other_forms(self, query: str, analyzer: Analyzer) -> dict[str, list[str]]:
-        """Last term of an English word of the query -> the terms of the word's other forms. If a living row holds the
-        word joined with the next or previous word, see `_joined`, the term of the joined word is among them.
+        """Term of an English word of the query -> the terms of the word's other forms; words without any are left out.
 
-        The other forms are looked up by the word or by its stem, so "runs" has those of "run". Empty for a query of
-        more than `SPELLED_TERMS_MAX` words.
+        The other forms are looked up by the word or by its stem, so "runs" has those of "run". If living rows hold the
+        word joined with the next or previous one, as "database" for "data base", the joined word counts as a form of
+        the longer of the two (see `_joined`). Empty for a query of more than `SPELLED_TERMS_MAX` words.
         """
         forms, words = word_forms(), re.findall(r"\w+", query.lower())
         found: dict[str, list[str]] = {}
@@ -114,7 +128,7 @@ class QueryExpander:
     def _weights_of_word(
         self, weight: float, terms: Sequence[str], counts: Mapping[str, int], mistyped: Collection[str]
     ) -> dict[str, float]:
-        """Term -> weight, for the terms of one word that some living row holds; see `weighted_terms`."""
+        """Term -> weight, for those `terms` of one word that are in some living row; see `weighted_terms`."""
         df = {term: count for term in terms if (count := counts[term])}
         whole = self.idf(min(sum(df.values()), self.corpus.documents)) if df else 0.0
         found = {}
@@ -126,8 +140,9 @@ class QueryExpander:
     def _weights_of_forms(
         self, weight: float, term: str, others: Sequence[str], counts: Mapping[str, int]
     ) -> dict[str, float]:
-        """Term -> weight, for the other forms of a word that some living row holds. If a row holds the word as typed,
-        weight * idf of a form is at most `FORM_WEIGHT` times weight * idf of the word.
+        """Term -> weight, for those `others` that are in some living row.
+
+        If a row holds the word as typed, weight * idf of a form is at most `FORM_WEIGHT` times that of the word.
 
         Args:
             weight: Weight of the word as typed.
@@ -165,8 +180,8 @@ class QueryExpander:
         return mistyped
 
     def _one_edit_away(self, word: str) -> dict[str, int]:
-        """The terms one edit away from a word that living rows hold, each with their number; empty if there are more
-        than `TYPO_TERMS_MAX` such terms."""
+        """The terms of living rows that are one edit away from `word`, each with the number of rows that hold it; empty
+        if there are more than `TYPO_TERMS_MAX` such terms."""
         if len(word) not in TYPO_LETTERS or not word.isalpha() or not word.isascii():
             return {}
         counts = self._counts(filter(self.corpus.codes.__contains__, one_edit_away(word)))
@@ -198,13 +213,17 @@ def _in_other_languages(
     query: str, first: Analyzer, analyzers: Sequence[Analyzer], wanted: Collection[str]
 ) -> dict[str, list[str]]:
     """Term of the query from the analyzer `first` -> the distinct terms of the same word from all analyzers, also with
-    umlauts in place of ae, oe and ue. Only terms in `wanted` have an entry."""
+    umlauts in place of ae, oe and ue. Only terms in `wanted` have an entry.
+
+    A word may have several terms, such as "7th". The terms of two analyzers correspond by their order, so those of an
+    analyzer that makes another number of terms of the word are left out.
+    """
     found: dict[str, dict[str, None]] = {}
     words = list(dict.fromkeys(pieces(query)))
     of_words = zip(words, first.terms_of_pieces(words), strict=True)
-    split = [word for word, terms in of_words if any(term in wanted for term in terms)]
-    in_each = [each.terms_of_pieces(split) for each in (first, *(other for other in analyzers if other is not first))]
-    if (umlauts := list(map(with_umlauts, split))) != split:
+    asked = [word for word, terms in of_words if any(term in wanted for term in terms)]
+    in_each = [each.terms_of_pieces(asked) for each in (first, *(other for other in analyzers if other is not first))]
+    if (umlauts := list(map(with_umlauts, asked))) != asked:
         in_each += [each.terms_of_pieces(umlauts) for each in analyzers]
     for terms, *others in zip(*in_each, strict=True):
         aligned = [other for other in others if len(other) == len(terms)]
@@ -220,8 +239,8 @@ def _last_terms(analyzer: Analyzer, words: Sequence[str]) -> list[str]:
 
 
 def _joined(words: Sequence[str]) -> dict[str, list[str]]:
-    """The longer of two adjacent words -> the words that it forms with its neighbours, because a text may write "data
-    base" as "database". A pair whose first word is a function word is left out."""
+    """The longer of two adjacent words -> the pair joined, because a text may write "data base" as "database"; both its
+    pairs if it is the longer word in both. A pair whose first word is a function word is left out."""
     found: dict[str, list[str]] = {}
     for one, other in pairwise(words):
         if one.isalpha() and other.isalpha() and min(len(one), len(other)) > 1 and one not in all_function_words():

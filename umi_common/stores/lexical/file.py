@@ -2,14 +2,18 @@
 
     prefix   64 bytes: magic, version, length of the header, length of the body, CRC-32 of the body, own CRC-32
     body     header (JSON: fingerprint of the analyzer, mark of the ledger, names of sources, further values of the
-             store, and each array's name, type, count and offset), terms (UTF-8, one a line), arrays
+             store, and each array's name, type, count and offset from the beginning of the terms), terms (UTF-8, one a
+             line), arrays
 
 A save writes the whole file under another name, renames it to the next number and then removes the older files. The
-mark holds the digest of the ledger's history, so a file of another store is not used. If no file can be used, the index
-is built again from the ledger or from the Chroma collection, which is slower.
+mark of a ledger holds the digest of its history, so a file of another store is not used. The index of a Chroma
+collection has no ledger; its store compares further values (`Saved.facts`) instead. If no file can be used, the index
+is built again from the ledger or from the collection, which is slower.
 
-The content is canonical: terms are sorted, and neither the postings nor the terms of dead rows are stored. So the same
-living rows give the same bytes, whatever writes came before. Nothing in the file is executed, since it holds no pickle.
+Terms and postings are canonical: terms are sorted, and neither the terms nor the postings of dead rows are stored. So
+living rows with the same numbers and texts give the same terms and postings, whatever writes came before. Numbers of
+rows and sources, the sequence numbers and the mark depend on earlier writes. Nothing in the file is executed, since it
+holds no pickle.
 """
 
 from __future__ import annotations
@@ -108,11 +112,11 @@ def write(directory: Path, saved: Saved, fingerprint: str) -> None:
 
 
 def newest(directory: Path, fingerprint: str, belongs: Callable[[Mark], bool]) -> Saved | None:
-    """The newest usable file; None: the index must be built from the ledger.
+    """The newest usable file; None: the index must be built again.
 
     Args:
         fingerprint: Of the store's analyzer.
-        belongs: Returns whether a mark is in the history of the store's ledger.
+        belongs: Returns whether a file with this mark may be of this store.
     """
     folder = directory / FOLDER
     try:
@@ -153,7 +157,7 @@ def read(path: Path, fingerprint: str) -> Saved | None:
 
 
 def _numbers(folder: Path) -> list[int]:
-    """The numbers of the saved files; empty if there is no folder, because another process may have removed it."""
+    """The numbers of the saved files; empty if there is no folder. Another process may remove it at any time."""
     try:
         return [int(path.name) for path in folder.iterdir() if path.name.isdigit() and path.is_file()]
     except (FileNotFoundError, NotADirectoryError):
@@ -170,7 +174,7 @@ def _remove(path: Path) -> None:
 
 
 def _canonical(corpus: Corpus) -> tuple[list[str], list[list[int]], Arrays]:
-    """The canonical content, with one segment for each block of rows.
+    """Terms, postings and arrays by row, with one segment for each block of BLOCK_ROWS successive rows (see `segment`).
 
     Returns:
         (terms, sorted; the index of a term is its code in the file,
@@ -274,7 +278,8 @@ def _saved(header: dict[str, Any], body: memoryview) -> Saved:
         parts=tuple(parts),
         documents=int(np.count_nonzero(rows["alive"])),
         total_length=int(rows["lengths"].sum(dtype=np.int64)),
-        # Copied when the file is opened, so that the first write need not copy the arrays.
+        # Searches read the arrays in `rows`, views of the mapped file. Writes extend copies of them, which are
+        # made now, so that the first write need not wait for them.
         by_row=RowArrays(*[Growing.copied(rows[name]) for name in RowArrays._fields]),
         **rows,
     )

@@ -12,8 +12,8 @@ from umi_common.errors import ConfigError, StoreUnavailable, optional_module
 from umi_common.runtime.forks import renew_in_child
 
 OLDEST = (1, 10)
-"""The oldest usable version of Qdrant, (major, minor): the first whose batched queries support idf of sparse vectors,
-prefetches and ordering."""
+"""The oldest usable version of Qdrant, (major, minor): the first whose batched queries have all that umi uses, which is
+idf of sparse vectors, prefetches, and records ordered by a payload field."""
 POINTS_AT_ONCE = 1_000
 """Largest number of points read or deleted in one call."""
 
@@ -57,7 +57,7 @@ class Connection:
         self._client = client
         self._read_options = {} if consistency is None else {"consistency": consistency}
         self._write_options = {"wait": True} if ordering is None else {"wait": True, "ordering": ordering}
-        renew_in_child(self, Connection._renew_lock)
+        renew_in_child(self, Connection._renew_lock)  # sets `_lock` now, and in each forked child
         try:
             self.server = str(client.info().version)
         except Exception as error:

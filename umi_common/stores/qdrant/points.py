@@ -2,10 +2,15 @@
 
 id          uuid5 of the chunk's id, so a chunk that is written again replaces its point; the payload holds the id too
 vectors     "dense": the unit vector, absent where the embedder gave zeros
-            "lexical": a sparse vector of the text's terms, index by term
-payload     the chunk's fields, and further fields for filters and statistics
+            "lexical": a sparse vector of the text's terms; the index of a term is a hash of it (`index_of`)
+payload     id, text, metadata, and if the chunk has them search_text, source, position: the chunk's fields
+            time: the chunk's event time, in microseconds since 1970
+            digest: hash of all fields of the chunk; by it, a read finds a changed chunk
+            length: number of terms of the text, for BM25
+            facts, numbers, texts: the metadata in a form in which Qdrant can filter it (see `filters`)
+            draw, source_draw: CRC-32 of id and source. Statistics sample the points with the smallest ones
 
-A term's sparse value is the factor of BM25 that depends only on the term's own text:
+A term's sparse value is the factor of BM25 that depends only on the text that holds the term:
 
     value = tf / (tf + K),   K = k1 * (1 - b + b * length / fixed average length)
 
@@ -50,8 +55,8 @@ FLOAT = "float"
 HEAD = ["id", "source", "position", "time", "length", "metadata"]
 """Payload fields that `to_candidate` needs; the text is not among them."""
 DERIVED = ("length", "draw", "source_draw", "facts", "texts")
-"""Payload fields that are computed from the chunk and are not in its digest, and that `verify` compares. `numbers` is
-left out, because a server may change the last bit of a number."""
+"""Payload fields that are computed from the chunk and are not in its digest; `QdrantStore.verify` compares them.
+`numbers` is left out, because a server may change the last bit of a number."""
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "id": (str,),
     "source": (str, NoneType),
@@ -100,7 +105,8 @@ class Saturation:
 
 
 def point_id(id: str) -> str:
-    """Id of a chunk's point: uuid5, but also for an id that UTF-8 cannot encode, which no chunk has."""
+    """Id of a chunk's point: uuid5. Also defined for a string that UTF-8 cannot encode: no chunk has such an id, but a
+    caller may look one up."""
     named = hashlib.sha1(NAMESPACE.bytes + id.encode("utf-8", "surrogatepass"), usedforsecurity=False)
     return str(uuid.UUID(bytes=named.digest()[:16], version=5))
 
@@ -136,9 +142,11 @@ def frequencies(values: Floats, lengths: Ints, saturation: Saturation) -> Floats
 
 
 def to_point(chunk: Chunk, vector: Vectors, terms: Sequence[str], saturation: Saturation) -> Any:
-    """The point of a chunk, from its vector, (dim,) of length 1 or zeros, and the terms of its text.
+    """The point of a chunk.
 
-    `draw` and `source_draw` are checksums: statistics sample the points with the smallest checksums.
+    Args:
+        vector: (dim,) the chunk's unit vector, or zeros.
+        terms: The terms of its text, repeats included.
     """
     indices, values = sparse(terms, saturation)
     vectors: dict[str, Any] = {LEXICAL: models().SparseVector(indices=indices, values=values)}
@@ -167,7 +175,8 @@ def to_point(chunk: Chunk, vector: Vectors, terms: Sequence[str], saturation: Sa
 
 
 def chunk_of_payload(payload: dict[str, Any]) -> Chunk:
-    """The chunk of a payload. Raises LedgerDamaged if the payload does not match its digest."""
+    """The chunk of a payload. Raises LedgerDamaged, the error of all stores for changed data, if the payload does not
+    match its digest."""
     try:
         time = payload.get("time")
         chunk = Chunk(
@@ -243,7 +252,8 @@ def digest(chunk: Chunk) -> str:
 
 
 def plain(metadata: Metadata) -> dict[str, Any]:
-    """Metadata in JSON's types. Floats are hexadecimal: Qdrant reads one decimal number in five as the next float64."""
+    """Metadata in JSON's types. Floats are written in hexadecimal, because Qdrant reads a fifth of all decimal numbers
+    with a wrong last bit."""
     return {key: _plain(value) for key, value in metadata.items()}
 
 
