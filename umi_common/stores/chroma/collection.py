@@ -189,8 +189,8 @@ class ChromaCollection:
                 fix = "it was deleted; make it again, and open another ChromaStore or repeat the import with it"
             elif STALE in str(error):
                 fix = (
-                    "another process has written to the collection's folder, and Chroma's PersistentClient reads the "
-                    "vectors of a folder only once; restart this process, or use a Chroma server (HttpClient) in both"
+                    "another process has written to its folder, and a PersistentClient reads the vectors there only "
+                    "once; restart this process, or use a Chroma server (HttpClient) in both"
                 )
             raise StoreUnavailable(
                 f"Chroma failed at {method} on {self.name!r} ({type(error).__name__}); {fix}"
