@@ -188,3 +188,23 @@ def test_a_reranker_judges_the_text_that_is_searched_with_the_titles_above_it():
         umi = DualRetriever(store, reranker=lambda query, texts: [float("Kestwell" in text) for text in texts])
         result = umi.search("who is mayor of Kestwell?")
     assert result.ids[0] == "Kestwell" and result.hits[0].chunk.text == "The mayor is Ann Lowe."
+
+
+async def scores_from_a_service(query: str, texts: Sequence[str]) -> list[float]:
+    return canteen_first(query, texts)
+
+
+class AsyncService:
+    async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
+        return canteen_first(query, texts)
+
+
+class AsyncCall:
+    async def __call__(self, query: str, texts: Sequence[str]) -> list[float]:
+        return canteen_first(query, texts)
+
+
+@pytest.mark.parametrize("model", [scores_from_a_service, AsyncService(), AsyncCall()])
+def test_an_async_reranker_is_refused_at_once_instead_of_failing_in_every_search(store, model):
+    with pytest.raises(ConfigError, match="is async; expected a function that returns the scores"):
+        DualRetriever(store, reranker=model)

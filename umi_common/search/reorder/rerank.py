@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from inspect import iscoroutinefunction
 from typing import Any
 
 import numpy as np
@@ -32,23 +33,35 @@ def as_reranker(model: Any) -> ScoreTexts:
             or a function (query, texts) -> scores.
 
     Raises:
-        ConfigError: If `model` is none of these.
+        ConfigError: If `model` is none of these, or is async.
     """
     if isinstance(model, type):
         raise ConfigError(f"reranker is the class {model.__name__}; expected an instance of it: {model.__name__}(...)")
     rerank = getattr(model, "rerank", None)
     if callable(rerank):
+        _check_sync(rerank)
         return lambda query, texts: rerank(query, texts)
     for name in ("score", "predict"):
         method = getattr(model, name, None)
         if callable(method):
+            _check_sync(method)
             return lambda query, texts, method=method: method([(query, text) for text in texts])  # type: ignore[misc]
     if callable(model):
+        _check_sync(model)
         return lambda query, texts: model(query, texts)
     raise ConfigError(
         f"reranker is {type(model).__name__}; expected an object with rerank(query, texts), score(pairs) or "
         "predict(pairs), or a function (query, texts) -> scores"
     )
+
+
+def _check_sync(function: Any) -> None:
+    """Raise ConfigError for an async function: no search would get its scores, because it runs in a thread."""
+    if iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
+        raise ConfigError(
+            f"reranker {getattr(function, '__name__', type(function).__name__)} is async; expected a function that "
+            "returns the scores: it runs in a thread, and may call asyncio.run(...)"
+        )
 
 
 class Reranking:
