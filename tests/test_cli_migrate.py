@@ -90,15 +90,18 @@ def test_killed_in_the_middle_the_same_command_goes_on(tmp_path):
         ("{folder}", "{folder}", "is both source and target; name another target"),
         ("{folder}", "http://localhost:6333", "names no collection; write http://localhost:6333/COLLECTION"),
         ("{folder}", "qdrant:notes", "qdrant:notes names no collection; write qdrant:notes/COLLECTION"),
-        ("qdrant:{tmp}/q/none", "{tmp}/b", "collection 'none' holds no store of umi; check the name"),
+        ("qdrant:{tmp}/q/none", "{tmp}/b", "{tmp}/q is no folder; check its name"),
+        ("qdrant:{tmp}/none", "{tmp}/b", "collection 'none' holds no store of umi; check the name"),
+        ("{folder}", "htp://localhost:6333/notes", "'htp://localhost:6333/notes', a URL; expected a directory's name"),
         ("{folder}", "http://127.0.0.1:9/notes", "answers ([Errno 111] Connection refused); check that it runs"),
     ],
 )
 def test_an_error_is_one_line_with_its_fix(folder, tmp_path, source, target, said):
     done, told = migrate(source.format(folder=folder, tmp=tmp_path), target.format(folder=folder, tmp=tmp_path))
     assert done.exit_code == 1
-    assert said in told
+    assert said.format(tmp=tmp_path) in told
     assert "\n" not in told.strip()
+    assert not (tmp_path / "q").exists(), "a source that is only read makes no folder"
 
 
 def test_a_target_of_another_model_is_refused(folder, tmp_path):

@@ -341,3 +341,19 @@ def test_the_name_that_sqlite_has_for_memory_is_refused_with_the_way_to_a_store_
         with pytest.raises(ConfigError, match=r"path is ':memory:'; leave it out for a store in memory: HybridStore"):
             HybridStore.open(path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "path", ["s3://bucket/notes", "sqlite:///notes.db", "file:///notes", Path("s3://bucket/notes")]
+)
+def test_a_url_is_refused_instead_of_becoming_a_folder_of_this_name(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"a URL; expected a directory's name on this machine"):
+        HybridStore.open(path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_with_a_colon_in_its_name_is_no_url(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in ("notes: 2024", "./a:/b", tmp_path / "s3:" / "c"):
+        HybridStore.open(path).close()

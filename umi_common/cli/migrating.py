@@ -121,6 +121,9 @@ def store_at(address: Path | Collection, copy_of: Movable | None = None) -> Iter
             the embedder and settings of `copy_of`. None: the store is opened for reading only.
     """
     if isinstance(address, Collection):
+        folder = address.client.get("path")
+        if copy_of is None and folder is not None and not Path(folder).is_dir():  # the client would create it
+            raise ConfigError(f"{folder} is no folder; check its name")
         with closing(_qdrant_client(address.client)) as client:
             yield _store_in_collection(client, address.name, copy_of)
     else:

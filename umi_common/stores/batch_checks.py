@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +28,8 @@ from umi_common.stores.document_embedder import embedded
 from umi_common.types import Chunk
 
 OnInvalid = Literal["raise", "skip"]
+URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
+"""The beginning of a URL. `Path` makes one slash of two. A drive of Windows, as in C:/, has one letter."""
 FIELDS = tuple(field.name for field in fields(Chunk))
 """Names of a chunk's fields, in order. A dict given in place of a chunk may have only these keys."""
 
@@ -248,10 +251,12 @@ def checked_directory(path: object) -> Path:
     """The absolute path of a directory, with "~" replaced. Absolute, because the working directory may change later.
 
     Raises:
-        ConfigError: If `path` is "" or not a path, or begins with "~name" of an unknown user, or is ":memory:".
+        ConfigError: If `path` is "", not a path, ":memory:" or a URL, or begins with "~name" of an unknown user.
     """
     if str(path) == ":memory:":
         raise ConfigError("path is ':memory:'; leave it out for a store in memory: HybridStore.open()")
+    if URL.match(str(path)):
+        raise ConfigError(f"path is {str(path)!r:.80}, a URL; expected a directory's name on this machine")
     if isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path):
         with suppress(RuntimeError):
             return Path(path).expanduser().absolute()
