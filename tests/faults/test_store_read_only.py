@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from umi_common.errors import StoreError, StoreReadOnly
 from umi_common.retriever import DualRetriever
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.ledger.sqlite import as_umi_error
 from umi_common.types import Chunk
 
 resource = pytest.importorskip("resource", reason="limits of open files are a Unix matter")
@@ -310,6 +312,14 @@ def test_a_reader_refuses_to_write_and_says_why(path):
         for write in (add, delete, reader.rebuild, reader.compact):
             with pytest.raises(StoreReadOnly, match="read_only=True"):
                 write()
+
+
+def test_a_file_beside_the_ledger_that_may_not_be_written_is_named_too():
+    """A reader of a ledger without write permission leaves a umi.db-shm without it, which `ls` of umi.db hides."""
+    told = as_umi_error(sqlite3.OperationalError("attempt to write a readonly database"), Path("umi.db"), writing=True)
+    assert isinstance(told, StoreReadOnly)
+    assert "the ending -wal or -shm beside it" in str(told)
+    assert "check their permissions" in str(told)
 
 
 def test_a_copy_without_the_lock_files_is_read(path, home, reader_of):

@@ -50,7 +50,8 @@ class WriterLock:
             ) from error
         except OSError as error:
             raise StoreReadOnly(
-                f"{directory} cannot be written ({error.strerror}); open it with read_only=True"
+                f"{directory} cannot be written ({error.strerror}); check its permissions, or open it with "
+                "read_only=True to search it"
             ) from error
 
     def release(self) -> None:

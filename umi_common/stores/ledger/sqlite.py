@@ -66,7 +66,10 @@ def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> Store
             f"{where}: the disk refused the write ({error}); free space, or check the disk, and repeat the call"
         )
     if unwritable(error):
-        return StoreReadOnly(f"{where} cannot be written ({error}); open it with read_only=True")
+        return StoreReadOnly(
+            f"{where}, or a file with the ending -wal or -shm beside it, cannot be written ({error}); check their "
+            "permissions, or open it with read_only=True to search it"
+        )
     if "locked" in message or "busy" in message:
         return StoreLocked(
             f"{where} stayed locked for {BUSY_SECONDS:g} s by another connection, perhaps of another program; end its "
