@@ -354,3 +354,16 @@ def test_a_scanned_page_among_others_is_said_once_and_its_pdf_is_not_read_again(
     (said,) = first.problems
     assert "b.pdf: pages without text, such as scanned ones, are not indexed: 2, first page 2; run it" in said
     assert (first.finished, second.problems, second.unchanged) == (3, [], 3)
+
+
+def test_only_a_page_without_text_is_said_to_be_filled_by_a_script(tmp_path):
+    files = {"empty.ipynb": '{"cells": []}', "app.html": "<div id='app'></div>", "mark.txt": "\ufeff"}
+    for name, content in files.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    with HybridStore.open(embedder=HashEmbedder(8)) as store:
+        told = [str(problem).removeprefix(f"{tmp_path}/") for problem in index(store, tmp_path).problems]
+    assert told == [
+        "app.html has no text, perhaps because a script fills the page; nothing of it is indexed",
+        "empty.ipynb has no text; nothing of it is indexed",
+        "mark.txt has no text; nothing of it is indexed",
+    ]

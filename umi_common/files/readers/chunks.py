@@ -172,7 +172,8 @@ def chunks_in(
         others = len(found.skipped) + found.unlisted - 1
         raise FileUnreadable(found.skipped[0] + (f"; others that cannot be read: {others}" if others else ""))
     if content.strip() and not (found.chunks or found.blank):
-        found.notes.append(f"{path} has no text, perhaps because a script fills the page; nothing of it is indexed")
+        why = ", perhaps because a script fills the page" if READERS.get(ending) is _html else ""
+        found.notes.append(f"{path} has no text{why}; nothing of it is indexed")
     return found
 
 
