@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -48,8 +46,6 @@ ROLE_KEY = "role"
 MADE_BY_KEY = "lc_source"
 """Key in the `additional_kwargs` of a message that a LangChain middleware wrote; such messages are not stored. For
 example, `SummarizationMiddleware` replaces earlier messages by a summary, which it writes as a user's message."""
-LIMIT = 50
-"""Number of hits that are candidates for the context."""
 BUDGET = 1_000
 """Default limit of the context, in tokens."""
 PAUSE = timedelta(minutes=5)
@@ -163,7 +159,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
         # Only messages of this thread are excluded: another thread may have other messages with the same ids.
         here = Not(And((Comparison("session", "$eq", who["session"]), Or(tuple(seen))))) if seen else None
         own = (scope(user=who["user"]) if self._across_threads else scope(**who)).narrow(here)
-        options = {"budget": self._budget, "policy": self._policy, "limit": LIMIT, "now": self._now()}
+        options = {"budget": self._budget, "policy": self._policy, "now": self._now()}
         return end_of(query), {**options, "history": tuple(map(message_text, before)), "where": own}
 
     def _with_context(self, request: ModelRequest[Any], context: AssembledContext | None) -> ModelRequest[Any]:
@@ -268,8 +264,7 @@ def _content_hash(message: AnyMessage) -> str:
 def _chunk(message: AnyMessage, who: dict[str, str], now: datetime, index: int) -> Chunk:
     shared = {**who, ROLE_KEY: _role(message), SAID_KEY: _content_hash(message)}
     return Chunk(
-        # The id is a hash of user, thread and message id, so that no two messages get the same id.
-        hashlib.sha256(json.dumps([*who.values(), message.id]).encode()).hexdigest()[:32],
+        content_id(str(message.id), who),
         message_text(message),
         metadata={**shared, MESSAGE_KEY: message.id},
         source="/".join(quote(name, safe="") for name in who.values()),

@@ -29,7 +29,7 @@ from typing_extensions import Self
 from umi_common.config import MmrConfig
 from umi_common.embedders.default import unit_rows
 from umi_common.errors import ConfigError, EmptyQuery, InputError, InvalidVector
-from umi_common.filters import And, Filter, matches, parse_filter
+from umi_common.filters import Filter, Scope, matches, parse_filter
 from umi_common.frameworks.options import overrides
 from umi_common.frameworks.records import PlaceKeys
 from umi_common.frameworks.retrievers import SharesStore, in_thread, retriever_over
@@ -513,10 +513,10 @@ def _filter_of(query: VectorStoreQuery, where: Any) -> Filter | None:
         conditions.append(of_documents(query.doc_ids))
     if query.node_ids:  # VectorStoreIndex sends an empty list for "any node"
         conditions.append({NODE_ID: {"$in": query.node_ids}})
-    trees = [tree for tree in map(parse_filter, conditions) if tree is not None]
-    if len(trees) < 2:
-        return trees[0] if trees else None
-    return And(tuple(trees))
+    where = None
+    for condition in conditions:
+        where = Scope(where).narrow(condition)
+    return where
 
 
 def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder) -> Any:

@@ -21,8 +21,6 @@ T = TypeVar("T")
 
 VECTOR_METRICS = ("diversity", "duplication")
 """Metrics of the hits' vectors, which are fields of `Run`."""
-ABSENT = "-"
-"""Text in a table for a number that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +192,7 @@ class SystemComparison:
 
     def _cells(self, row: Row, metrics: Sequence[str]) -> list[str]:
         values = [f"{self.value(row.system, metric, row.set):.3f}" for metric in metrics]
-        calls = ABSENT if row.llm_calls is None else f"{row.llm_calls:.2f}"
+        calls = "-" if row.llm_calls is None else f"{row.llm_calls:.2f}"
         return [row.system, *values, f"{row.latency['p50']:.1f}", calls]
 
     def _repr_html_(self) -> str:

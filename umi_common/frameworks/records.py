@@ -25,8 +25,6 @@ NESTED_KEY = "_umi_json"
 """Metadata key for the JSON of all nested values."""
 NESTED = ["umi_nested"]
 """Value in place of a nested value, so that filters see a value that is not None."""
-ID_CHARACTERS = 32
-"""Hexadecimal digits of a `content_id`."""
 POSITION_END = 2**62
 """Positions from this size on are dropped: a chunk cannot hold them."""
 IDS_NAMED = 20
@@ -152,7 +150,7 @@ def nested_in(value: Any) -> dict[str, Any] | None:
 def content_id(text: str, plain: Mapping[str, Any]) -> str:
     """A stable id of a record: 32 hexadecimal digits of SHA-256 over text and metadata."""
     record = json.dumps([text, plain], sort_keys=True, default=str)
-    return hashlib.sha256(record.encode()).hexdigest()[:ID_CHARACTERS]
+    return hashlib.sha256(record.encode()).hexdigest()[:32]
 
 
 def time_in(metadata: Mapping[str, Any], key: str | None) -> datetime | None:

@@ -17,8 +17,6 @@ from umi_common.types import Chunk
 
 UNEMBEDDED_KEY = "unembedded"
 """Metadata key; True for a message that has no vector yet."""
-PAGE = 1_000
-"""Largest number of chunks that are read and embedded in one call."""
 STORED_UNEMBEDDED = (
     "the embedder failed (%s), so messages of a chat are stored without vectors: until they are embedded together with "
     "later messages, only BM25 finds them. Logged once."
@@ -61,6 +59,6 @@ def embed_unembedded(store: Any, where: Filter | None = None) -> None:
     if isinstance(store, HybridStore):
         marked = Comparison(UNEMBEDDED_KEY, "$eq", True)
         # `add` removes marks while pages are read. No chunk is skipped: each page begins after the last id before it.
-        for page in pages(store, where=marked if where is None else And((marked, where)), size=PAGE):
+        for page in pages(store, where=marked if where is None else And((marked, where))):
             plain = [{key: chunk.metadata[key] for key in chunk.metadata if key != UNEMBEDDED_KEY} for chunk in page]
             store.add([replace(chunk, metadata=own) for chunk, own in zip(page, plain, strict=True)])
