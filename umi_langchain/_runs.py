@@ -182,8 +182,6 @@ async def abatch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs
 
 @dataclass(frozen=True)
 class _Batch:
-    """One call of `batch` or `abatch`."""
-
     retriever: UmiRetriever
     is_async: bool
     """Whether callbacks and searches are asynchronous, as for `abatch`."""
@@ -284,7 +282,6 @@ class _Batch:
 
 
 async def _outcome(value: Awaitable[Any]) -> Any:
-    """The result of `value`, or the exception that it raises."""
     try:
         return await value
     except Exception as error:  # noqa: BLE001 - `_group_answers` raises or returns it when all runs have ended
@@ -300,7 +297,6 @@ async def _ended(run: Any, answer: Any) -> Any:
 
 
 async def _value(value: Any) -> Any:
-    """`value` or, if it is awaitable, its result."""
     return await value if isawaitable(value) else value
 
 

@@ -257,7 +257,6 @@ def _role(message: AnyMessage) -> str:
 
 
 def _content_hash(message: AnyMessage) -> str:
-    """A hash of speaker and text."""
     return content_id(message_text(message), {ROLE_KEY: _role(message)})
 
 

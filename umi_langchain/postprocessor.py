@@ -26,8 +26,6 @@ from umi_langchain.compressor import scores_of_documents
 
 
 class _Stage(CheckedFields, BaseDocumentCompressor):
-    """Base class of the stages. A subclass implements `_ranked`."""
-
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", allow_inf_nan=False)
 
     score_key: str = SCORE_KEY
@@ -118,5 +116,4 @@ class UmiMMR(MmrFields, _Stage):
 
 
 def _vectors(texts: Sequence[str], embedding: Any) -> Vectors:
-    """(n, dim) L2-normalised vectors of the texts. Errors of the embedding pass through."""
     return unit_rows(as_embedder(embedding).embed_documents(texts))

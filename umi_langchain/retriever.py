@@ -461,7 +461,6 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         }
 
     def _where(self, asked: Where) -> Filter | None:
-        """A filter for documents that pass the retriever's own filter and the filter of a call."""
         return Scope(asked_filter(self.filter)).narrow(asked_filter(asked))
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:

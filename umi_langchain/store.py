@@ -373,7 +373,6 @@ def _fields_of(chunk: Chunk) -> dict[str, Any]:
 
 
 def _with_new_expiry(chunk: Chunk, now: datetime) -> Chunk:
-    """The item's chunk with the expiry set to `now` plus the item's `ttl`."""
     minutes = chunk.metadata[TTL_KEY]
     assert isinstance(minutes, float)  # `_chunk` sets it
     return replace(chunk, metadata={**chunk.metadata, EXPIRES_KEY: now.timestamp() + 60 * minutes})

@@ -111,13 +111,11 @@ class _Calls:
         return await asyncio.to_thread(self._reply, result, options, asked)  # counting tokens takes milliseconds
 
     def _options(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """The options of `DualRetriever.search` for the model's arguments."""
         window = tool_window(asked.get("start"), asked.get("end"))
         conditions = {"filter": asked.get("filter") or None, "time_range": window}
         return self.retriever.core_options({"k": asked.get("k", self.k), **conditions})
 
     def _reply(self, found: SearchResult, options: dict[str, Any], asked: dict[str, Any]) -> Reply:
-        """The reply for the result of a search with these options, for which the model asked with `asked`."""
         retriever = self.retriever
         if not found.hits:
             own = retriever.core_options({})

@@ -449,7 +449,6 @@ def _with_threshold(score_threshold: float | None, options: dict[str, Any]) -> d
 
 
 def _vector_only(embedding: list[float], options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a search by a vector alone."""
     if embedding is None:
         raise InvalidVector("embedding is None; expected a list of numbers: store.embeddings.embed_query(text)")
     return {**options, "strategy": "vector", "query_vector": embedding}

@@ -414,7 +414,6 @@ def _node(id: str, text: str, metadata: dict[str, Any]) -> BaseNode:
 
 
 def _restored(metadata: dict[str, Any], text: str) -> BaseNode:
-    """The node made of its stored JSON and its text."""
     # LlamaIndex's `metadata_dict_to_node` would make a text node of an `ImageDocument`.
     if metadata.get(NODE_TYPE) != ImageDocument.class_name():
         return metadata_dict_to_node(metadata, text=text)

@@ -33,8 +33,6 @@ UNCOMPARED = "no vectors for %d nodes (%s), so all count as dissimilar; check th
 
 
 class _Stage(NamedInTraces, CheckedFields, BaseNodePostprocessor):
-    """Base class of the stages. A subclass implements `_ranked`."""
-
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", allow_inf_nan=False)
 
     def _postprocess_nodes(

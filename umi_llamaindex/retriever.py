@@ -541,13 +541,11 @@ class _Answered(BaseRetriever):
 
 
 def _bundles(queries: Sequence[str | QueryBundle]) -> list[QueryBundle]:
-    """The queries as bundles; raises InputError if `queries` is no list."""
     refuse_unlisted(queries, "queries")
     return [_as_bundle(query) for query in queries]
 
 
 def _as_bundle(query: str | QueryBundle) -> QueryBundle:
-    """The query as a bundle; raises InputError if `query` is neither a string nor a bundle."""
     if isinstance(query, str):
         return QueryBundle(query)
     if not isinstance(query, QueryBundle):

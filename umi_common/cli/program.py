@@ -92,6 +92,5 @@ def main() -> None:
 
 
 def _end(message: str, code: int) -> NoReturn:
-    """Print one line about an error, and end the process with this code."""
     sys.stderr.write(f"umi: {one_line(message)}\n")
     raise SystemExit(code)

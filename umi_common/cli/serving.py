@@ -175,7 +175,6 @@ def _values_of(where: Filter | None) -> dict[str, Any]:
 
 
 def _hits(result: SearchResult) -> list[dict[str, Any]]:
-    """Id, text, relevance and metadata of each hit, for the tool `search`."""
     return [
         {"id": hit.chunk.id, "text": hit.chunk.text, "relevance": hit.relevance, "metadata": own_metadata(hit.chunk)}
         for hit in result

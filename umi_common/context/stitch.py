@@ -258,5 +258,4 @@ def _time_and_source(stretch: Stretch) -> tuple[datetime, str]:
 
 
 def _days(pieces: Sequence[Piece]) -> str:
-    """The first and the last day of the pieces, as `day_range` writes them."""
     return day_range(p.chunk.event_time.date().isoformat() for p in pieces if p.chunk.event_time is not None)

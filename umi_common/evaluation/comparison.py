@@ -268,7 +268,6 @@ class SystemComparison:
 
 
 def _measured(results: Mapping[str, T], metric: str) -> T:
-    """The result for a metric. Raises ConfigError if the metric was not measured."""
     if metric not in results:
         raise ConfigError(f"{metric!r} was not measured; there is {', '.join(results)}")
     return results[metric]

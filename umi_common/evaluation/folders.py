@@ -281,7 +281,6 @@ def _read_judgements(path: Path, queries: Container[str], documents: Container[s
 
 
 def _read_text(path: Path) -> str:
-    """The text of a UTF-8 file, without a byte order mark. Raises DatasetError if the file is missing or not UTF-8."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:

@@ -145,7 +145,6 @@ def _measure(name: str) -> str:
 
 
 def _as_scores(query: str, ids: Sequence[str]) -> dict[str, float]:
-    """A score for each id, falling in the order of the list."""
     # No two scores may be equal, because the tools behind ir-measures order equal scores in different ways.
     scores = {id: float(len(ids) - index) for index, id in enumerate(ids)}
     if len(scores) != len(ids):

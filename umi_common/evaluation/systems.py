@@ -209,8 +209,6 @@ def as_search(name: str, built: Any) -> Search:
 
 
 def _search_of(retriever: Any, strategy: str) -> Search:
-    """The search function of a `DualRetriever`."""
-
     def search(query: Query, k: int) -> Answer:
         before = retriever.metrics().llm_calls
         result: SearchResult = retriever.search(

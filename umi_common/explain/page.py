@@ -151,7 +151,6 @@ def _table(caption: str, rows: str) -> str:
 
 
 def _flow_section(result: SearchResult) -> str:
-    """The rank-flow picture."""
     picture = flow_picture(result)
     if not picture:
         return ""
@@ -188,7 +187,6 @@ def _links(ranks: Iterable[int]) -> str:
 
 
 def _times_section(result: SearchResult) -> str:
-    """The time and the decisions of each stage."""
     longest = max((stage.milliseconds for stage in result.trace), default=0.0)
     rows = "".join(
         f"<tr><th scope='row'>{escaped(stage.name)}</th><td class='time'>{stage.milliseconds:.2f} ms "

@@ -56,7 +56,6 @@ def in_words(reason: str) -> str:
 
 
 def _order(signal: Signal) -> tuple[float, float, int]:
-    """A sort key, best first: by rank, then by score, then by variation."""
     return (float("inf") if signal.rank is None else signal.rank, -signal.score, signal.variation)
 
 

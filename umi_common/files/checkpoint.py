@@ -90,7 +90,6 @@ class IngestCheckpoint:
             raise
 
     def _lock_and_prepare(self) -> None:
-        """Lock the file, check that it is an undamaged checkpoint, and create or migrate its tables."""
         (application,) = self._db.execute("PRAGMA application_id").fetchone()
         (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables and application != APPLICATION_ID:  # checked before the file of another program is changed

@@ -278,7 +278,6 @@ class IngestSession:
         self._bar.update(size)
 
     def _record_begin(self, batch: Sequence[FilePart]) -> None:
-        """Record in the checkpoint that the files of these parts will be written."""
         sources = dict.fromkeys(part.source for part in batch)
         files = [(source, version_of(self._open[source].parts)) for source in sources]
         self._checkpoint.begin(files, others=self._may_hold_stale)

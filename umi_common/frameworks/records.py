@@ -190,7 +190,6 @@ def position_in_metadata(value: object) -> int | None:
 
 
 def _plain(value: Any, what: str) -> Any:
-    """`value` in JSON's own types."""
     value = plain_value(value.tolist() if isinstance(value, np.ndarray) else value)
     if value is None or isinstance(value, bool):
         return value

@@ -299,7 +299,6 @@ async def adrive(body: Body[T], workers: Workers, *, on_loop: bool = False) -> T
 
 
 async def _awaited(calls: Sequence[Call], workers: Workers) -> list[CallOutcome]:
-    """The outcomes of calls that run at the same time."""
     free = asyncio.Semaphore(AWAITED_MAX)
 
     async def limited(call: Call) -> CallOutcome:

@@ -103,7 +103,6 @@ class LoopThread:
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the loop until it is stopped."""
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()

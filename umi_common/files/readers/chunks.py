@@ -178,7 +178,6 @@ def chunks_in(
 
 
 def _numbered(found: Iterable[Passage], name: str) -> FileChunks:
-    """The chunks of the passages of a file."""
     read = FileChunks()
     for passage in found:
         read.add(passage, name)

@@ -153,7 +153,6 @@ def _front_matter(text: str) -> str:
 
 
 def _unfenced(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    """The matches of a pattern outside fenced code."""
     fences = [found.span() for found in _FENCED_CODE.finditer(text)]
     for found in pattern.finditer(text):
         place = bisect_right(fences, (found.start(), len(text))) - 1

@@ -203,7 +203,6 @@ def _only_headings(text: str, span: Span, section_starts: Sequence[int]) -> bool
 
 
 def _has_all_words(text: str, title: str) -> bool:
-    """Whether each word of the title is in the text."""
     return {*_WORD.findall(title.lower())} <= {*_WORD.findall(text.lower())}
 
 

@@ -64,7 +64,6 @@ def read_pdf(content: bytes, characters: int) -> dict[str, object]:
 
 
 def _attached(reader: PdfReader) -> list[str]:
-    """The names of the files attached to the PDF."""
     try:
         return [_without_surrogates(name) for name in reader.attachments]
     except Exception as error:  # noqa: BLE001  # pypdf raises many kinds of errors
