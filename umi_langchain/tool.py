@@ -150,8 +150,7 @@ def create_umi_context(
             no hit is left.
 
     Raises:
-        ConfigError: If `retriever` is no `UmiRetriever` or has a search method of its own, or if `budget` or `policy`
-            has the wrong type.
+        ConfigError: As `create_umi_tool`.
         InvalidLimit: If `k` is outside 1..100.
     """
     refuse_other_retriever(retriever, UmiRetriever, "search", "asearch")

@@ -16,7 +16,8 @@ from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNo
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 from umi_common.errors import ConfigError
-from umi_common.filters import And, Comparison, Filter
+from umi_common.filters import Filter
+from umi_common.filters.tree import required
 from umi_common.frameworks.records import PlaceKeys
 from umi_common.frameworks.scores import checked_reply, scores_by_rank, scores_of_kept
 from umi_common.runtime.losses import warn_once
@@ -95,16 +96,13 @@ def _narrowed(
 
 
 def _conditions(where: Filter | None) -> list[MetadataFilter | MetadataFilters]:
-    """The conditions that every passing chunk fulfils and that compare a key with strings by "$eq" or "$in"."""
-    if isinstance(where, And):
-        return [condition for part in where.parts for condition in _conditions(part)]
-    if not isinstance(where, Comparison) or where.operator not in ("$eq", "$in"):
-        return []
-    values: Any = where.value if where.operator == "$in" else (where.value,)
-    texts = [value for value in values if isinstance(value, str)]
-    if len(texts) < len(values) or not texts:
-        return []
-    return [MetadataFilter(key=where.key, value=texts, operator=FilterOperator.IN)]
+    """The required conditions that compare a key with strings by "$eq" or "$in"."""
+    found: list[MetadataFilter | MetadataFilters] = []
+    for each in required(where):
+        values: Any = each.value if each.operator == "$in" else (each.value,)
+        if each.operator in ("$eq", "$in") and values and all(isinstance(value, str) for value in values):
+            found.append(MetadataFilter(key=each.key, value=list(values), operator=FilterOperator.IN))
+    return found
 
 
 def _scored(reply: Any, k: int, keys: PlaceKeys) -> ArmReply:

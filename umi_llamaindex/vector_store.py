@@ -131,7 +131,6 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
     stores_text: bool = True
     is_embedding_query: bool = True
 
-    _store: HybridStore = PrivateAttr()
     _umi: DualRetriever = PrivateAttr()
     _keys: PlaceKeys = PrivateAttr()
     _skipped: list[SkippedChunk] | None = PrivateAttr()
@@ -175,8 +174,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
             rewriter=llm_of(llm),
             reranker=reranker_of(reranker),
         )
-        self._store: HybridStore = self._umi.store  # type: ignore[assignment]
-        self._ends = SourceEnds(self._store, self._keys)
+        self._ends = SourceEnds(self.client, self._keys)
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for pickle. The process that loads it opens the directory of the store.
@@ -185,7 +183,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
             ConfigError: If the store cannot be pickled; LlamaIndex would omit it without an error.
         """
         state: dict[str, Any] = super().__getstate__()
-        if not {"_store", "_umi"} <= state["__pydantic_private__"].keys():
+        if "_umi" not in state["__pydantic_private__"]:
             raise ConfigError(
                 "a store in memory cannot be pickled, nor a store with an embed_model that cannot be pickled; open the "
                 "store with persist_dir and a model that can be pickled, or open it anew in the other process"
@@ -209,12 +207,12 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
     @property
     def client(self) -> HybridStore:
         """The `HybridStore` in which this vector store keeps its nodes."""
-        return self._store
+        return self._umi.store  # type: ignore[return-value]
 
     @property
     def embed_model(self) -> BaseEmbedding:
         """The store's embedder as a LlamaIndex embed model, for pipelines and indexes."""
-        return UmiEmbedding(self._store.embedder)
+        return UmiEmbedding(self.client.embedder)
 
     def retriever(self, similarity_top_k: int = 10, **options: Any) -> UmiRetriever:
         """A `UmiRetriever` over this store; `options` are arguments of its constructor.
@@ -229,11 +227,11 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
 
     def persist(self, persist_path: str, fs: Any = None) -> None:
         """Do nothing: each write to a directory is on the disk at once. For a store in memory, log a warning."""
-        if self._store.path is None and len(self._store):
+        if self.client.path is None and len(self.client):
             log.warning(
                 "persist() does not keep the %d nodes of a UmiVectorStore in memory; UmiVectorStore(persist_dir=...) "
                 "keeps each write at once",
-                len(self._store),
+                len(self.client),
             )
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
@@ -255,8 +253,8 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         with self._ends.placed(given, None if self._skipped is None else skipped) as chunks:
             copied = not self._warned and self._holds_copies(chunks)
             texts = [chunk.indexed_text for chunk in chunks]
-            vectors = _vectors(without_skipped(given, skipped), texts, self._store.embedder)
-            self._store.add(chunks, vectors=vectors)
+            vectors = _vectors(without_skipped(given, skipped), texts, self.client.embedder)
+            self.client.add(chunks, vectors=vectors)
         self._remember_index_nodes(nodes)
         if self._skipped is not None:
             self._skipped += skipped
@@ -275,7 +273,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         self._listed.update(node.node_id for node in nodes if isinstance(node, (ImageNode, IndexNode)))
         index_nodes = [node for node in nodes if isinstance(node, IndexNode)]
         engines = {node.index_id: node.obj for node in index_nodes if isinstance(node.obj, ENGINES)}
-        if engines and self._store.path is not None:
+        if engines and self.client.path is not None:
             warn_once("index nodes", "engines", ENGINES_LOST)
         self._objects |= engines
 
@@ -284,16 +282,16 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
 
         `add` accepts vectors of another model, because an index that embeds queries with that model finds the nodes.
         """
-        chunks = [] if self._model_checked else self._store.scan(limit=MODEL_CHECKED)
+        chunks = [] if self._model_checked else self.client.scan(limit=MODEL_CHECKED)
         if not chunks:
             return
-        self._model_checked, model = True, self._store.embedder
+        self._model_checked, model = True, self.client.embedder
         texts, seconds = [chunk.indexed_text for chunk in chunks], self._umi.config.recall.embedder_timeout_seconds
         try:
             made = unit_rows(ThreadLimiter(1).call(lambda: model.embed_documents(texts), seconds))
         except Exception:  # noqa: BLE001 - a search calls this model, too, and reports its failure
             return
-        stored = self._store.vectors([chunk.id for chunk in chunks])
+        stored = self.client.vectors([chunk.id for chunk in chunks])
         if stored.shape == made.shape and (stored * made).sum(axis=1).max() < OTHER_MODEL_COSINE:
             log.warning(
                 "another model than the store's (%s) made the embeddings of its nodes; %s", model.name, ONE_MODEL
@@ -304,14 +302,14 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
 
         This happens if nodes are added again, because a splitter makes new ids in each run.
         """
-        if not len(self._store):
+        if not len(self.client):
             return False
         ids, now = {chunk.id for chunk in chunks}, datetime.now(timezone.utc)
         for chunk in chunks[:: max(1, len(chunks) // COPIES_CHECKED)][:COPIES_CHECKED]:  # spread over all chunks
-            near = self._store.recall(
+            near = self.client.recall(
                 [Probe(chunk.text[-QUERY_BYTES_MAX:])], depth=COPY_CANDIDATES, now=now, strategy="text"
             ).ids
-            stored = {found.text for found in self._store.get([id for id in near if id not in ids]) if found}
+            stored = {found.text for found in self.client.get([id for id in near if id not in ids]) if found}
             if chunk.text in stored:
                 return True
         return False
@@ -329,11 +327,11 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         refuse_unknown_options(delete_kwargs, ("ref_doc_id",), ConfigError)
         if not isinstance(ref_doc_id, str):
             raise InputError(f"ref_doc_id is {ref_doc_id!r:.80}; expected the id of a document, a string")
-        self._store.delete(where=of_documents([ref_doc_id]))
-        others = chain.from_iterable(pages(self._store, where=parse_filter({NODE_ID: None})))
+        self.client.delete(where=of_documents([ref_doc_id]))
+        others = chain.from_iterable(pages(self.client, where=parse_filter({NODE_ID: None})))
         ids = [chunk.id for chunk in others if document_of(chunk) == ref_doc_id]
         if ids:
-            self._store.delete(ids)
+            self.client.delete(ids)
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
@@ -349,11 +347,11 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         where = parse_filter(filters)
         if node_ids is None and where is None:
             raise InputError("delete_nodes() needs node_ids or filters; clear() removes all nodes")
-        self._store.delete(node_ids, where=where)
+        self.client.delete(node_ids, where=where)
 
     def clear(self) -> None:
         """Remove all nodes."""
-        self._store.delete(self._store.ids())
+        self.client.delete(self.client.ids())
 
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
@@ -362,7 +360,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         Use it in place of `VectorStoreIndex.ref_doc_info`, which raises an error.
         """
         found: dict[str, RefDocInfo] = {}
-        for chunk in chain.from_iterable(pages(self._store)):
+        for chunk in chain.from_iterable(pages(self.client)):
             document = document_of(chunk)
             if document is not None:
                 if document not in found:
@@ -377,8 +375,8 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         """
         where = parse_filter(filters)
         if node_ids is None:
-            return [to_node(chunk) for chunk in chain.from_iterable(pages(self._store, where=where))]
-        found = (chunk for chunk in self._store.get(node_ids) if chunk is not None)
+            return [to_node(chunk) for chunk in chain.from_iterable(pages(self.client, where=where))]
+        found = (chunk for chunk in self.client.get(node_ids) if chunk is not None)
         return [to_node(chunk) for chunk in found if matches(where, chunk.metadata)]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
@@ -447,7 +445,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         """
         unknown = [id for id in ids if id not in self._listed]
         for start in range(0, len(unknown), IDS_READ):
-            stored = [chunk for chunk in self._store.get(unknown[start : start + IDS_READ]) if chunk is not None]
+            stored = [chunk for chunk in self.client.get(unknown[start : start + IDS_READ]) if chunk is not None]
             if any(chunk.metadata.get(NODE_TYPE) not in LISTED_TYPES for chunk in stored):
                 return False
             self._listed.update(chunk.id for chunk in stored)
@@ -457,7 +455,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         """The nodes of the hits; for a blank query with a filter, the first nodes by id that pass the filter."""
         found = [(hit.chunk, hit.score) for hit in hits]
         if not hits and not (query.query_str or "").strip() and options["where"] is not None:
-            found = [(chunk, 0.0) for chunk in self._store.scan(where=options["where"], limit=options["limit"])]
+            found = [(chunk, 0.0) for chunk in self.client.scan(where=options["where"], limit=options["limit"])]
         return VectorStoreQueryResult(
             nodes=[to_node(chunk) for chunk, _ in found],
             similarities=[score for _, score in found],
@@ -513,10 +511,10 @@ def _filter_of(query: VectorStoreQuery, where: Any) -> Filter | None:
         conditions.append(of_documents(query.doc_ids))
     if query.node_ids:  # VectorStoreIndex sends an empty list for "any node"
         conditions.append({NODE_ID: {"$in": query.node_ids}})
-    where = None
+    every: Filter | None = None
     for condition in conditions:
-        where = Scope(where).narrow(condition)
-    return where
+        every = Scope(every).narrow(condition)
+    return every
 
 
 def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder) -> Any:

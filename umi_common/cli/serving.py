@@ -17,8 +17,8 @@ from umi_common import __version__
 from umi_common.cli.options import DEFAULT_STORE, ConfigOption, opened_retriever, where_of
 from umi_common.errors import InputError, UmiError, optional_module
 from umi_common.explain import to_text
-from umi_common.filters import And, Comparison, Filter, Scope, asked_filter, matches, parse_filter
-from umi_common.filters.tree import comparisons, shown
+from umi_common.filters import Scope, asked_filter, matches, parse_filter
+from umi_common.filters.tree import comparisons, required, shown
 from umi_common.frameworks.records import own_metadata, to_chunk
 from umi_common.frameworks.tools import (
     TOOL_DESCRIPTION,
@@ -145,9 +145,10 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
         metadata: Annotated[dict[str, Any] | None, Field(description="Further facts to filter by.")] = None,
     ) -> str:
         with _errors_for_the_model():
+            demanded = {each.key: each.value for each in required(scope.where) if each.operator == "$eq"}
             tool_time("time", time)  # raises InputError if it is no date or time
             origin = {key: value for key, value in (("source", source), ("timestamp", time)) if value is not None}
-            chunk = to_chunk(text, {**_values_of(scope.where), **(metadata or {}), **origin})
+            chunk = to_chunk(text, {**demanded, **(metadata or {}), **origin})
             if scope.where is not None and not matches(scope.where, chunk.metadata):
                 keys = ", ".join(sorted({shown(asked.key) for asked in comparisons(scope.where)}))
                 raise InputError(
@@ -162,16 +163,6 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
             return chunk.id
 
     return add
-
-
-def _values_of(where: Filter | None) -> dict[str, Any]:
-    """Metadata key -> value, for each "$eq" that stands alone or is joined with others by "$and".
-
-    {"$and": [{"user": "ann"}, {"$or": [{"kind": "note"}, {"kind": "mail"}]}]} gives {"user": "ann"}.
-    """
-    if isinstance(where, And):
-        return {key: value for part in where.parts for key, value in _values_of(part).items()}
-    return {where.key: where.value} if isinstance(where, Comparison) and where.operator == "$eq" else {}
 
 
 def _hits(result: SearchResult) -> list[dict[str, Any]]:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from io import BytesIO
 from pathlib import Path
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from umi_common.errors import ConfigError
 
 
 class Chart(Figure):
-    """A figure drawn by matplotlib's backend Agg, which needs no display."""
+    """A figure that needs no display."""
 
     def __init__(self, width: float, height: float) -> None:
         super().__init__(figsize=(width, height), layout="constrained")
-        FigureCanvasAgg(self)
 
     def saved(self, path: str | Path | None) -> Chart:
         """Write the figure to `path`, if given, in the format of its suffix (PNG, SVG, PDF); returns the figure.

@@ -25,8 +25,6 @@ from umi_common.pool import Vectors
 
 MEASURES = {"precision": "P", "recall": "R", "hit": "Success", "mrr": "RR", "ndcg": "nDCG", "map": "AP"}
 """The name of each metric in ir-measures."""
-DEFAULT_NAMES = ("recall", "hit", "precision", "ndcg")
-"""Metrics that `default_metrics` computes at each k."""
 CUTS_REQUIRED = ("precision", "recall", "hit")
 """Metrics that need a cut-off k."""
 NEAR_DUPLICATE = 0.98
@@ -43,7 +41,10 @@ Rankings = Mapping[str, Sequence[str]]
 def default_metrics(ks: Sequence[int]) -> list[str]:
     """Names of the default metrics: recall, hit, precision and nDCG at each k, MRR and MAP at the largest k."""
     deepest = max(ks)
-    return [f"{name}@{k}" for k in ks for name in DEFAULT_NAMES] + [f"mrr@{deepest}", f"map@{deepest}"]
+    return [f"{name}@{k}" for k in ks for name in ("recall", "hit", "precision", "ndcg")] + [
+        f"mrr@{deepest}",
+        f"map@{deepest}",
+    ]
 
 
 def score_rankings(qrels: Qrels, rankings: Rankings, names: Iterable[str]) -> dict[str, dict[str, float]]:

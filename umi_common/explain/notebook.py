@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from umi_common.context.budget import AssembledContext
+from umi_common.context.format import source_label
 from umi_common.errors import optional_module
 from umi_common.explain.bars import arm_bars, bar, largest_scores, left_out, losses, place_of, table, top_score
 from umi_common.explain.marking import QueryWords, excerpt, marked
@@ -65,7 +66,7 @@ def context_to_html(context: AssembledContext) -> str:
     stats = context.stats
     rows = "".join(
         f"<tr><td>{part.number}</td><td>{part.tokens}<br>{bar(part.tokens, stats.budget, BAR_COLOUR)}</td>"
-        f"<td><b>{escaped(part.ids[0] if part.source is None else part.source)}</b>"
+        f"<td><b>{escaped(source_label(part))}</b>"
         f"<p dir='auto'>{escaped(part.text)}</p></td></tr>"
         for part in context
     )

@@ -13,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from umi_common.context.budget import AssembledContext, ContextPart
+from umi_common.context.format import source_label
 from umi_common.errors import InputError
 from umi_common.explain import bars
 from umi_common.explain.flow import HITS_SHOWN, flow_picture
@@ -217,13 +218,12 @@ def _packed_section(context: AssembledContext | None, words: QueryWords) -> str:
 
 
 def _part(part: ContextPart, budget: int, words: QueryWords) -> str:
-    name = escaped(part.source if part.source is not None else part.ids[0])
     cut = ", cut short" if part.trimmed else ""
     tokens = f"{bars.bar(part.tokens, budget, bars.OTHER_COLOUR)} {part.tokens} tokens{cut}"
     return (
         f"<li><div class='umi-arm'>{tokens}</div>"
-        f"<b>[{part.number}] <bdi>{name}</bdi></b> <span class='why'>{escaped(part.reason)}</span>"
-        f"{_text(part.text, words)}</li>"
+        f"<b>[{part.number}] <bdi>{escaped(source_label(part))}</bdi></b> "
+        f"<span class='why'>{escaped(part.reason)}</span>{_text(part.text, words)}</li>"
     )
 
 

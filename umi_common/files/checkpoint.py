@@ -180,11 +180,11 @@ class IngestCheckpoint:
         with self._errors():
             return [source for (source,) in self._db.execute("SELECT source FROM files ORDER BY source")]
 
-    def sample_of_chunks(self, count: int) -> list[str]:
-        """Ids of at most `count` chunks that the store should hold, one of each part; the same ids each time."""
+    def sample_of_chunks(self) -> list[str]:
+        """Ids of at most CHUNKS_CHECKED chunks that the store should hold, one of each part; the same each time."""
         sql = "SELECT witness FROM parts WHERE witness IS NOT NULL ORDER BY key LIMIT ?"
         with self._errors():
-            return [id for (id,) in self._db.execute(sql, (count,))]
+            return [id for (id,) in self._db.execute(sql, (CHUNKS_CHECKED,))]
 
     def close(self) -> None:
         """Unlock and close the file."""
@@ -254,7 +254,7 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, ow
             f"{before!r}, or begin a new store and a new checkpoint"
         )
     checkpoint.put("embedder", embedder)
-    sample = checkpoint.sample_of_chunks(CHUNKS_CHECKED)
+    sample = checkpoint.sample_of_chunks()
     if sample and not any(store.get(sample)):
         if not own:
             raise ConfigError(

@@ -59,16 +59,10 @@ class _File:
 
 
 class IngestSession:
-    """One indexing run.
+    """One indexing run; `run.index` shows its use.
 
-        with IngestSession(store, checkpoint, ...) as session:
-            for batches in session.rounds():
-                for parts in batches:
-                    session.take(ingest_parts(store, model, parts, session.pdf))
-            return session.report
-
-    Within a round, the outcomes may be taken in any order. The end of the block closes the checkpoint, and ends the
-    process that reads PDFs.
+    Within a round, the outcomes may be taken in any order. The end of the `with` block closes the checkpoint, and ends
+    the process that reads PDFs.
 
     Args:
         store: The session removes stale chunks from it; the caller writes new chunks.

@@ -128,6 +128,15 @@ def comparisons(where: Filter, *, negated: bool = True) -> Iterator[Comparison]:
         yield from comparisons(where.part)
 
 
+def required(where: Filter | None) -> Iterator[Comparison]:
+    """The comparisons that hold for every chunk that passes: the filter itself, or those that an `And` joins."""
+    if isinstance(where, Comparison):
+        yield where
+    elif isinstance(where, And):
+        for part in where.parts:
+            yield from required(part)
+
+
 def identity(value: MetadataValue) -> Hashable:
     """A hashable that is equal for two values if and only if `$eq` holds between them.
 

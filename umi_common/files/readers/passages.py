@@ -148,7 +148,8 @@ def passages(
             next_heading = next(following)
         section, head = " > ".join(heading.title for heading in path), _head(tables, start)
         metadata = {**({"section": section} if section else {}), **line_metadata(text, start)}
-        file_title = [] if not title or _has_all_words(f"{section} {text[start:end]}", title) else [title]
+        words = {*_WORD.findall(f"{section} {text[start:end]}".lower())}
+        file_title = [] if words.issuperset(_WORD.findall(title.lower())) else [title]
         yield Passage(
             head + text[start:end],
             start,
@@ -200,10 +201,6 @@ def _only_headings(text: str, span: Span, section_starts: Sequence[int]) -> bool
     """Whether the number of lines with a letter or digit in a span of whole sections is at most that of headings."""
     lines = sum(any(map(str.isalnum, line)) for line in text[slice(*span)].splitlines())
     return lines <= bisect_left(section_starts, span[1]) - bisect_left(section_starts, span[0])
-
-
-def _has_all_words(text: str, title: str) -> bool:
-    return {*_WORD.findall(title.lower())} <= {*_WORD.findall(text.lower())}
 
 
 def _has_fields(row: str, separators: str) -> bool:
