@@ -79,8 +79,7 @@ def document_source(document: Document, key: str | None) -> str:
 class _Source:
     """Positions and sections of the stored chunks of one source.
 
-    Chunks belong to one section if their metadata differs in the start index alone. The metadata without the start
-    index is the key of the section; see `_section`.
+    Chunks belong to one section if their metadata differs in the start index alone.
     """
 
     held: set[int] = field(default_factory=set)

@@ -116,12 +116,8 @@ async def astages(manager: AsyncCallbackManager | None) -> AsyncIterator[OnStage
 
 
 def searched(search: Callable[..., Any], manager: CallbackManager | None, query: str, **options: Any) -> Any:
-    """The result of `search(query, **options)`, with child runs.
-
-    There is one for each stage, each call of a LangChain model, and each part that failed (see `degraded` of a result).
-
-    `search` is the method `search` or `get_context` of a `DualRetriever`; `manager` is as in `stages`.
-    """
+    """The result of `search(query, **options)`, with a child run for each stage, call of a LangChain model and failed
+    part. `search` is `search` or `get_context` of a `DualRetriever`; `manager` is as in `stages`."""
     with stages(manager) as on_stage:
         with _calls_below(manager):
             found = search(query, on_stage=on_stage, **options)

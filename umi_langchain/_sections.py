@@ -103,8 +103,7 @@ def _within(found: Chunk, around: list[Chunk], key: str) -> list[Chunk]:
 
 
 def _value(chunk: Chunk, key: str) -> Any:
-    """The metadata value under `key` of the document that became this chunk. A nested value, such as a dict, is
-    restored from the JSON that the store keeps. None: no such key."""
+    """The value under `key` in the metadata of the chunk's document, such as a dict; None: no such key."""
     return to_metadata(chunk, METADATA_ALONE).get(key) if key in chunk.metadata else None
 
 

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime, timezone
 from itertools import chain
 from typing import Any
 
@@ -40,7 +39,7 @@ from umi_common.runtime.losses import warn_once
 from umi_common.search.request import QUERY_BYTES_MAX, checked_limit, end_of, refuse_unknown_options
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.types import Chunk, Hit
+from umi_common.types import Chunk, Hit, utc_now
 from umi_llamaindex._convert import (
     NODE_ID,
     NODE_TYPE,
@@ -304,7 +303,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         """
         if not len(self.client):
             return False
-        ids, now = {chunk.id for chunk in chunks}, datetime.now(timezone.utc)
+        ids, now = {chunk.id for chunk in chunks}, utc_now()
         for chunk in chunks[:: max(1, len(chunks) // COPIES_CHECKED)][:COPIES_CHECKED]:  # spread over all chunks
             near = self.client.recall(
                 [Probe(chunk.text[-QUERY_BYTES_MAX:])], depth=COPY_CANDIDATES, now=now, strategy="text"

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,7 +32,7 @@ from umi_common.frameworks.tools import (
 )
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
-from umi_common.types import SearchResult
+from umi_common.types import SearchResult, utc_now
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -158,7 +157,7 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
             # `to_chunk` makes the id from text and metadata. The current time is set after that, so that a text that is
             # added again keeps its id.
             if chunk.event_time is None:
-                chunk = replace(chunk, event_time=datetime.now(timezone.utc))
+                chunk = replace(chunk, event_time=utc_now())
             await asyncio.to_thread(umi.store.add, [chunk])
             return chunk.id
 

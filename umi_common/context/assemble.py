@@ -116,12 +116,12 @@ def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None) -
             if packing.fill([packing.cut(best, room)]):
                 break
     packing.fill(candidates)
-    rendered = _with_one_cut(packing, candidates) or packing.longest_prefix(packing.chosen)
+    rendered = _with_one_cut(packing, candidates) or packing.longest_prefix()
     cut = len(rendered.pieces) > len(packing.chosen)
     for _ in range(ROUNDS):
         if not packing.adopt(rendered) or not packing.fill(candidates):
             break
-        rendered = packing.longest_prefix(packing.chosen)
+        rendered = packing.longest_prefix()
     return rendered if cut else _with_one_cut(packing, candidates) or rendered
 
 

@@ -114,11 +114,11 @@ class Packing:
         tokens = self.counter.measure(text)
         return Rendered(tuple(pieces), parts, text, tokens) if tokens <= self.budget.available else None
 
-    def longest_prefix(self, pieces: Sequence[Piece]) -> Rendered:
-        """The finished text of the longest prefix of `pieces` that is within every cap, by bisection."""
-        best, fits, over, tried = Rendered(), 0, len(pieces) + 1, len(pieces)
+    def longest_prefix(self) -> Rendered:
+        """The finished text of the longest prefix of the chosen pieces that is within every cap, by bisection."""
+        best, fits, over, tried = Rendered(), 0, len(self.chosen) + 1, len(self.chosen)
         while over - fits > 1:
-            found = self.render(pieces[:tried])
+            found = self.render(self.chosen[:tried])
             if found is None:
                 over = tried
             else:
