@@ -13,7 +13,7 @@ from typing import Any
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.bridge.pydantic import ConfigDict, PrivateAttr
+from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.schema import BaseNode, ImageNode, IndexNode
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.vector_stores.types import (
@@ -125,10 +125,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         ConfigError: If an option is unknown or out of range, or `store` is given with `embed_model` or `persist_dir`.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
     stores_text: bool = True
-    is_embedding_query: bool = True
 
     _umi: DualRetriever = PrivateAttr()
     _keys: PlaceKeys = PrivateAttr()
@@ -157,8 +154,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         time_key: str | None = "timestamp",
         **stages: Any,
     ) -> None:
-        super().__init__(stores_text=True)
-
+        super().__init__()
         self._owns_store = store is None
         self._keys = PlaceKeys(source_key, position_key, time_key)
         self._skipped = None if checked_on_invalid(on_invalid) == "raise" else []
