@@ -122,10 +122,8 @@ def _scored(reply: Any, k: int, keys: PlaceKeys) -> ArmReply:
 def reranker_of(model: Any) -> Any:
     """A document compressor as a function from a query and texts to scores; any other model is returned unchanged.
 
-    A compressor is, for example, that of FlashRank or Cohere, or `CrossEncoderReranker`. The scores are those in
-    `metadata["relevance_score"]` of the documents that the compressor returns. If one is not finite or all are equal,
-    the scores fall in the order of these documents instead. A text that the compressor drops gets -inf, and the search
-    result leaves it out.
+    A compressor is, for example, that of FlashRank or Cohere, or `CrossEncoderReranker`. The scores are made by
+    `scores_of_kept` from `metadata["relevance_score"]` of the documents that it returns.
     """
     return partial(_rerank, model) if isinstance(model, BaseDocumentCompressor) else model
 

@@ -407,12 +407,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         return await self.aanswer(result, asked)
 
     def answer(self, result: SearchResult, asked: Mapping[str, Any]) -> list[Document]:
-        """The documents that `invoke` returns for the result of a search.
-
-        Args:
-            result: From `DualRetriever.search`.
-            asked: The options of that search, from `core_options`.
-        """
+        """The documents that `invoke` returns for the result of a search with the options `asked` (`core_options`)."""
         return self.documents(self.sections(result, asked))
 
     async def aanswer(self, result: SearchResult, asked: Mapping[str, Any]) -> list[Document]:

@@ -149,9 +149,8 @@ def embed_model_of(embed_model: Any) -> Any:
 def reranker_of(model: Any) -> Any:
     """A postprocessor as a function from a query and texts to scores; any other model is returned unchanged.
 
-    The postprocessor gets one node for each text, all with score 0. The scores are those of the nodes that it returns.
-    If one is not finite or all are equal, the scores fall in the order of these nodes instead. A text whose node the
-    postprocessor drops gets -inf, and the search result leaves it out.
+    The postprocessor gets one node for each text, all with score 0. The scores are made by `scores_of_kept` from those
+    of the nodes that it returns.
     """
     return partial(_rerank, model) if isinstance(model, BaseNodePostprocessor) else model
 

@@ -33,18 +33,16 @@ def checked_reply(reply: Any, kind: type[T]) -> list[T]:
 def scores_by_rank(chunks: Iterable[Chunk], depth: int) -> list[tuple[Chunk | str, float]]:
     """Each chunk that a framework's retriever has found, with the score 1 - (rank - 1) / depth, rank from 1.
 
-    The retriever's own scores are not used, because scores of different retrievers have no common scale.
-    docs/decisions.md has the measurement against other formulas.
-
-    Args:
-        chunks: Best first, at most `depth`.
-        depth: Number of chunks that the retriever was asked for.
+    The retriever's own scores are not used, because scores of different retrievers have no common scale
+    (docs/decisions.md). `chunks`: best first, at most `depth`, the number that the retriever was asked for.
     """
     return [(chunk, 1.0 - (rank - 1) / depth) for rank, chunk in enumerate(chunks, start=1)]
 
 
 def scores_of_kept(kept: Sequence[tuple[Any, Any]], count: int) -> list[float]:
-    """A score for each of `count` texts, from the result of a framework's reranker: -inf for texts that it dropped.
+    """A score for each of `count` texts, from the result of a framework's reranker.
+
+    A text that the reranker dropped gets -inf, and the search result leaves it out.
 
     Args:
         kept: (index of the text, score), best first; the index None stands for a text that the reranker was not given.

@@ -104,7 +104,7 @@ def tool_window(start: str | None, end: str | None) -> TimeRange | None:
     """The time range that a model asked for; None: the model gave neither start nor end.
 
     Raises:
-        InputError: If start or end is no date or time; the model can read the message and correct itself.
+        InputError: As `tool_time`.
     """
     moments = tool_time("start", start), tool_time("end", end)
     return None if moments == (None, None) else TimeRange(*moments)

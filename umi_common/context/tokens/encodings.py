@@ -102,7 +102,7 @@ def downloaded_encoding(name: str, seconds: float) -> tiktoken.Encoding:
 
 
 def cache_key(url: str) -> str:
-    """The name of the file in tiktoken's cache for a `url`."""
+    """The name of the file in tiktoken's cache for a URL."""
     return hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()
 
 
