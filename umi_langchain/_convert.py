@@ -25,8 +25,7 @@ from umi_langchain._positions import SourcePlaces, document_source, stated_posit
 
 log = logging.getLogger("umi")
 SearchText = str | Sequence[str] | None
-"""A template or a list of metadata keys, from which `searched_text` makes the text to search; None: the document's own
-text is searched."""
+"""A template or a list of metadata keys for `searched_text`; None: the document's own text is searched."""
 PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 """Matches a metadata key in braces in a template, such as "{title}". Group 1 is the key."""
 SCORE_KEY = "relevance_score"

@@ -60,8 +60,7 @@ class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
     counter: Any = Field(default=None, exclude=True)
     """Counts tokens: name of a model or encoding, a tokenizer, or a function; None: the default of `counter_for`."""
     store: Any = Field(default=None, exclude=True)
-    """The `Store` that the nodes come from. It is read for the neighbours that `policy.neighbours` requires. None: no
-    neighbours are added."""
+    """The `Store` that the nodes come from, read for the neighbours that `policy` requires. None: no neighbours."""
     where: Any = None
     """Filter that neighbours must pass, usually that of the search that found the nodes; None: no filter."""
     time_key: str = "timestamp"

@@ -84,8 +84,7 @@ LISTED_TYPES = (ImageNode.class_name(), IndexNode.class_name())
 IDS_READ = 1_000
 """Largest number of node ids that are looked up at once, to detect whether the ids of a query are an index list."""
 PREFETCH_FACTOR = 4.0
-"""Default of `mmr_prefetch_factor`: candidates of MMR for each node of the result. LlamaIndex's simple store has the
-same default."""
+"""Default of `mmr_prefetch_factor`, as in LlamaIndex's simple store: candidates of MMR for each node of the result."""
 EXTRAS = ("where", "mmr_threshold", "mmr_prefetch_k", "mmr_prefetch_factor")
 """Arguments of `query` besides the query. LlamaIndex calls them `vector_store_kwargs`; its stores use them, too."""
 

@@ -26,11 +26,9 @@ INTERRUPTED = 130
 STOPPING = b"\numi: stopping after the current batch; Ctrl-C again stops at once\n"
 MAX_FILE_MB = 100.0
 PDF_SECONDS = 10.0
-"""Default limits, equal to those in `umi_common.files.readers.reading`, which is slow to import; a test compares
-them."""
+"""Default limits, equal to those in `files.readers.reading`, which is slow to import; a test compares them."""
 KINDS_SHOWN = 8
-"""Largest number of kinds (name endings) of left-out files that are printed, the most frequent first; --json lists
-all."""
+"""Largest number of kinds (name endings) of left-out files that are printed, most frequent first; --json lists all."""
 PathsArgument = Annotated[list[str], typer.Argument(help="Files and folders.")]
 """Strings and not `Path`, because `Path("")` is the current folder."""
 

@@ -20,8 +20,7 @@ from umi_common.types import Hit
 OVERLAP_MIN = 20
 """Smallest number of characters of shared text; a shorter equal end and start count as a coincidence."""
 OVERLAP_MAX = 4_000
-"""Largest number of characters of shared text that is searched for. It limits the time for texts that repeat a passage
-often."""
+"""Largest number of characters of shared text that is searched for; limits the time for repetitive texts."""
 GAP_MAX = 2
 """Largest number of characters between two chunks that are joined. So small a gap is mostly white space that the
 splitter stripped."""

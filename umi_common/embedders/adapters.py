@@ -43,11 +43,9 @@ FRAMEWORK_METHODS = (
     ("embed_documents", "embed_query"),
     ("get_text_embedding_batch", "get_query_embedding"),
 )
-"""Names of the methods for documents and for one query: LangChain's, then LlamaIndex's. The names of the async methods
-have the prefix "a"."""
+"""Names of the methods for documents and for one query: LangChain's, then LlamaIndex's. Async ones begin with "a"."""
 WRAPPED = ("underlying_embeddings", "base_embeddings")
-"""Attributes of LangChain's `CacheBackedEmbeddings` and `HypotheticalDocumentEmbedder` that hold the model that embeds
-documents."""
+"""Attributes of LangChain's `CacheBackedEmbeddings` and `HypotheticalDocumentEmbedder` that hold the wrapped model."""
 LANGCHAIN_BASE = "langchain_core.embeddings.embeddings"
 """Module of LangChain's base class. Async methods of this class are not used, because they run the sync methods in
 asyncio's few threads."""
@@ -134,8 +132,7 @@ def _as_matrix(vectors: Any, name: str) -> Vectors:
 
 
 class AbsentEmbedder:
-    """Name and dimension of a model that is not loaded: enough to open a store that is only copied, checked or
-    counted."""
+    """Name and dimension of a model that is not loaded, to open a store that is only copied, checked or counted."""
 
     def __init__(self, name: str, dim: int) -> None:
         self.name = name

@@ -33,8 +33,7 @@ SLOW_SECONDS = 5.0
 log = logging.getLogger("umi")
 
 OnBatch = Callable[[Sequence[int], Any], None]
-"""Called once for each batch, with the batch and the model's result for it, in the thread that called
-`embed_batches`."""
+"""Called once for each batch, with the batch and the model's result, in the thread that called `embed_batches`."""
 
 
 def batches_of(texts: Sequence[str], indices: Sequence[int], config: EmbedderConfig) -> list[list[int]]:

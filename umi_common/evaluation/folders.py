@@ -45,8 +45,7 @@ Granularity = Literal["turn", "session"]
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The metadata keys of a document from which the fields of its chunk are read. None: the field stays empty, except
-    `position`."""
+    """The metadata keys from which the fields of a document's chunk are read. None: the field stays empty."""
 
     source: str | None = "session"
     position: str | None = None

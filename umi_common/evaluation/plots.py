@@ -101,8 +101,7 @@ def plot_llm_calls(comparison: SystemComparison, metric: str | None = None, path
 
 
 def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
-    """The scores of a tuning: a heat map if two settings were tuned, both with lists of values; else a plot for
-    each."""
+    """The scores of a tuning: a heat map for two settings with lists of values, else a plot for each setting."""
     names = list(tuning.space)
     if not names:
         raise ConfigError("this tuning has no search space, which the plot needs; plot a tuning that `tune` returned")
@@ -124,8 +123,7 @@ def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
 
 
 def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
-    """One line per hit: its score in each arm and after each stage, divided by the highest such score of a drawn
-    hit."""
+    """One line per hit: its score in each arm and after each stage, divided by the highest of the drawn hits."""
     hits = result.hits[:HITS_DRAWN]
     if not hits:
         raise InputError("this result has no hits; plot a result with hits")

@@ -27,8 +27,7 @@ class Estimate:
     high: float
     queries: int
     groups: int
-    """Number of groups that were resampled; number of queries if all are in one group, because they are resampled
-    then."""
+    """Number of groups that were resampled; of queries if all are in one group, which are then resampled."""
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"

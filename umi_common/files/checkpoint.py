@@ -44,8 +44,7 @@ DROP TABLE older;
 """
 """Converts the table `files` of older releases of umi, which had a further column, the file's path."""
 LAST_WRITE = "last_write"
-"""Key of the setting for the value of `HybridStore.last_write` after the last batch. Other stores lack this
-attribute."""
+"""Key of the setting for `HybridStore.last_write` after the last batch. Other stores lack this attribute."""
 CHUNKS_CHECKED = 64
 """Number of chunks looked up in the store to check that the checkpoint belongs to it."""
 

@@ -51,8 +51,7 @@ class Report:
     """Files of earlier runs whose chunks were removed. They no longer exist; or an earlier run read them through a link
     that this run does not follow, or under another path."""
     chunks: int = 0
-    """Chunks of the parts that this run read: those written, and those that the store already had with the same
-    content."""
+    """Chunks of the parts that this run read: those written, and those that the store had with the same content."""
     outdated: int = 0
     """Files of which a part failed, but of which an earlier run stored chunks that can still be found."""
     stale: int = 0

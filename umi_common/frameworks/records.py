@@ -51,8 +51,7 @@ class PlaceKeys:
     """Key of the text's position in its source; its value is a whole number that rises in reading order."""
     time: str | None = "timestamp"
     """Key of the time of the event that the text describes; its value is a datetime with a zone, a date, a text or a
-    number that `times.read_time` can read. For any other value except a number below `OFFSET_END`, the logger `umi`
-    warns."""
+    number that `times.read_time` can read. Any other value except a number below `OFFSET_END` is warned of."""
 
 
 METADATA_ALONE = PlaceKeys(None, None, None)

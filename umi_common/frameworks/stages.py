@@ -35,8 +35,7 @@ from umi_common.ranking.neighbours import neighbour_scores
 from umi_common.types import age_in_hours, as_utc, utc_now
 
 Ranked = tuple[Ints, Floats | None]
-"""(indices of the texts to keep, in their new order; new scores (n,), aligned with the given texts, or None: the scores
-do not change)."""
+"""(indices of the texts to keep, in their new order; new scores (n,), aligned with the given texts; None: the old)."""
 
 
 class DecayFields(BaseModel):

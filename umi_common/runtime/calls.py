@@ -177,8 +177,7 @@ def merged_calls(
 
 
 def _merged(calls: Sequence[Call]) -> Call:
-    """One call in place of several of one kind; its result is the list of their outcomes. A single call is returned
-    unchanged."""
+    """One call in place of several of one kind; its result is the list of their outcomes. A single call stays."""
     if len(calls) == 1:
         return calls[0]
     batches = [call.batch for call in calls if call.batch is not None]
@@ -354,8 +353,7 @@ class ComputeSlots:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold a slot inside the `with` block. If none becomes free within `wait_seconds`, all slots are first replaced
-        by free ones."""
+        """Hold a slot in the `with` block. If none becomes free within `wait_seconds`, all are made anew."""
         free = self._free
         try:
             free.get(timeout=self._wait_seconds)

@@ -17,8 +17,7 @@ from umi_common.runtime.forks import renew_in_child
 T = TypeVar("T")
 
 STOP_SECONDS = 5.0
-"""Longest time, in seconds, that `close` waits for the thread. If a coroutine blocks the loop for longer, the thread is
-left running."""
+"""Longest time, in seconds, that `close` waits for the thread, which a blocking coroutine may then leave running."""
 
 
 class LoopThread:

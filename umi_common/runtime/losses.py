@@ -97,8 +97,7 @@ def log_bug(part: str, error: Exception) -> None:
 
 
 def warn_once(part: str, reason: str, message: str, *values: object) -> None:
-    """Log a warning, unless this process has logged one for this part and reason, or WARNINGS_MAX in all.
-    Thread-safe."""
+    """Log a warning, unless this process has logged one for this part and reason, or WARNINGS_MAX. Thread-safe."""
     own = object()
     if len(_logged) < WARNINGS_MAX and _logged.setdefault((part, reason), own) is own:
         # `setdefault` is atomic, so of several threads with one part and reason only one gets its own object back.

@@ -164,8 +164,7 @@ class _Task:
     abandoned: bool = False
     """Whether the caller no longer awaits the future."""
     outcome: Finished | tuple[Call, ...] | BaseException | None = None
-    """The outcome for the future: the body's result, calls that need no thread, or an error. None: the body is not
-    done."""
+    """The outcome for the future: the body's result, calls that need no thread, or an error; None until then."""
 
     @property
     def batchable(self) -> bool:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     import tiktoken
 
 DEFAULT_ENCODING = "cl100k_base"
-"""Newer encodings have fewer tokens in nearly every text, so a text within a budget under this encoding is within it
-under them, too."""
+"""Newer encodings have fewer tokens in nearly every text, so a text within a budget under this one fits there, too."""
 CACHE_SIZE = 16_384
 """Largest number of counts that one counter caches; the least recently used is dropped first."""
 

@@ -47,8 +47,7 @@ LAST_CENTURY_FROM = 69
 UNDATED_LINES_MIN = 4
 """Smallest number of lines that begin a message in a chat log without times; prose may have a line "Note: ...", too."""
 SENTENCES_SHARE = 0.4
-"""If more than this share of lines are sentences, a text is a chat, not a list of records with lines "Name: Bob",
-"Phone: 1", "Name: Ann"."""
+"""If more than this share of lines are sentences, a text is a chat, not a list of records ("Name: Bob", "Phone: 1")."""
 _SENTENCE = re.compile(r"[.!?…。！？][\"'”’)]*\s*$|(?:\S+\s+){9}")
 """A line that ends like a sentence, or has ten words."""
 

@@ -255,8 +255,7 @@ def _title_in_name(path: Path) -> str:
 
 
 def _json(path: Path, content: bytes, name: str) -> FileChunks:
-    """The chunks of a JSON file: one for each object if it is an array of objects with a text, else its
-    `value_lines`."""
+    """The chunks of a JSON file: one for each object of an array of objects with a text, else its `value_lines`."""
     text = decoded_text(path, content)
     try:
         value = loaded(text)

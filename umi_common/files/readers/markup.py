@@ -186,8 +186,7 @@ class _OpenTable:
     second_row: int = 0
     """Index of the second row with cells; 0: it was not read yet."""
     columns: int = 0
-    """Number of cells in each row read so far, if only the first row has no digit and all rows have equally many cells;
-    else 0."""
+    """Number of cells in each row read so far, if all have as many and only the first row has no digit; else 0."""
 
     def end_row(self, next_row: int) -> None:
         """End the open row, if it has cells; `next_row` is the index of the next row."""
@@ -258,8 +257,7 @@ class _HiddenElements:
 
     @cached_property
     def _names(self) -> Counter[str]:
-        """The number of occurrences of each name that _NAMED finds in the page; an element's own `id` is one of
-        them."""
+        """The number of occurrences of each name that _NAMED finds in the page, an element's own `id` included."""
         return Counter(found[1] for found in _NAMED.finditer(self.markup))
 
 
@@ -288,8 +286,7 @@ class HtmlText(HTMLParser):
         """Number of open <pre> elements. White space in them is kept."""
         self._in_title = False
         self._heading: tuple[int, int, int] | None = None
-        """For the open heading: index of its first character in `text`, index of its first piece in `_pieces`,
-        level."""
+        """Of the open heading: index of its first character in `text`, of its first piece in `_pieces`, level."""
 
     def read(self, markup: str) -> Self:
         """Read a whole page; returns itself.
@@ -395,8 +392,7 @@ class HtmlText(HTMLParser):
             self._add(data if self._open_pre else re.sub(r"\s+", " ", data))
 
     def _add(self, piece: str) -> None:
-        """Append text, without its leading spaces if the text so far is empty or, outside of <pre>, ends in white
-        space."""
+        """Append text, without leading spaces if the text so far is empty or, outside <pre>, ends in white space."""
         if self._pieces and self._pieces[-1][-1:].isspace() and not self._open_pre:
             piece = piece.lstrip(" ")
         elif not self._pieces:
@@ -406,8 +402,7 @@ class HtmlText(HTMLParser):
             self._length += len(piece)
 
     def _break(self, newlines: str) -> None:
-        """Make the text so far end in at least these newlines, without spaces before them; an empty text stays
-        empty."""
+        """Make a text that is not empty end in at least these newlines, without spaces before them."""
         if self._pieces:
             last = self._pieces.pop()
             text = last.rstrip(" ")

@@ -24,8 +24,7 @@ if __name__ == "__main__":
     sys.path[:] = sys.argv[1:]
 
 MEMORY_BYTES = 2 << 30
-"""Largest address space of this process in bytes, on systems that can limit it. A normal PDF takes less than a
-tenth."""
+"""Largest address space of this process in bytes, where it can be limited. A normal PDF takes less than a tenth."""
 ORPHAN_SECONDS = 5.0
 """The process ends itself this number of seconds after a PDF's time limit, in case its parent died."""
 

@@ -59,8 +59,7 @@ class ReadLimits:
     """
 
     max_file_bytes: int = MAX_FILE_BYTES
-    """Largest size in bytes of a file or of a line of JSONL, and largest number of characters in a PDF's text. At least
-    1."""
+    """Largest size in bytes of a file or a line of JSONL, and largest number of characters in a PDF's text; >= 1."""
     pdf_seconds: float = PDF_SECONDS
     """Longest time for reading a PDF, in seconds for each begun megabyte; above 0, at most a day."""
 
