@@ -14,9 +14,8 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, Vector
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter, Scope, asked_filter, to_chroma
 from umi_common.frameworks.records import PlaceKeys, chroma_collection
-from umi_common.frameworks.scores import checked_reply, scores_by_rank, scores_of_kept
+from umi_common.frameworks.scores import arm_reply, checked_reply, scores_of_kept
 from umi_common.protocols import chunk_passes
-from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm, ArmReply
 from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.types import TimeRange
@@ -107,16 +106,11 @@ def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys
 
 
 def _scored(reply: Any, k: int, keys: PlaceKeys) -> ArmReply:
-    """The chunks of the first `k` documents that have text, scored by rank.
-
-    A document that cannot be a chunk is left out, and a warning is logged.
-    """
+    """The `arm_reply` of the first `k` documents that have text."""
     with_text = [document for document in checked_reply(reply, Document) if document.page_content.strip()][:k]
     skipped: list[SkippedChunk] = []
     chunks = to_chunks(with_text, keys, skipped=skipped)[1]
-    for each in skipped:
-        warn_once("arm", str(each.id), "document %r of an arm is left out: %s", each.id, each.reason)
-    return scores_by_rank(chunks, k)
+    return arm_reply("document", chunks, skipped, k)
 
 
 def reranker_of(model: Any) -> Any:

@@ -19,8 +19,7 @@ from umi_common.errors import ConfigError
 from umi_common.filters import Filter
 from umi_common.filters.tree import required
 from umi_common.frameworks.records import PlaceKeys
-from umi_common.frameworks.scores import checked_reply, scores_by_rank, scores_of_kept
-from umi_common.runtime.losses import warn_once
+from umi_common.frameworks.scores import arm_reply, checked_reply, scores_of_kept
 from umi_common.search.extra_arms import Arm, ArmReply
 from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.types import TimeRange
@@ -106,19 +105,14 @@ def _conditions(where: Filter | None) -> list[MetadataFilter | MetadataFilters]:
 
 
 def _scored(reply: Any, k: int, keys: PlaceKeys) -> ArmReply:
-    """The chunks of the first `k` nodes that have text, scored by rank; of nodes with the same id, the first counts.
-
-    A node that cannot be a chunk is left out, and a warning is logged.
-    """
+    """The `arm_reply` of the first `k` nodes that have text; of nodes with the same id, the first counts."""
     nodes: dict[str, BaseNode] = {}
     for item in checked_reply(reply, NodeWithScore):
         if node_text(item).strip():
             nodes.setdefault(item.node.node_id, item.node)
     skipped: list[SkippedChunk] = []
     chunks = to_chunks(list(nodes.values())[:k], keys, Counter(), skipped)
-    for each in skipped:
-        warn_once("arm", str(each.id), "node %r of an arm is left out: %s", each.id, each.reason)
-    return scores_by_rank(chunks, k)
+    return arm_reply("node", chunks, skipped, k)
 
 
 class SettingsLLM:

@@ -153,7 +153,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         time_key: str | None = "timestamp",
         **stages: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(stores_text=True)
         self._owns_store = store is None
         self._keys = PlaceKeys(source_key, position_key, time_key)
         self._skipped = None if checked_on_invalid(on_invalid) == "raise" else []

@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from umi_common.runtime.losses import BadReply
+from umi_common.runtime.losses import BadReply, warn_once
+from umi_common.search.extra_arms import ArmReply
+from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.types import Chunk
 
 T = TypeVar("T")
@@ -30,12 +32,19 @@ def checked_reply(reply: Any, kind: type[T]) -> list[T]:
     return items
 
 
-def scores_by_rank(chunks: Iterable[Chunk], depth: int) -> list[tuple[Chunk | str, float]]:
+def arm_reply(kind: str, chunks: Iterable[Chunk], skipped: Iterable[SkippedChunk], depth: int) -> ArmReply:
     """Each chunk that a framework's retriever has found, with the score 1 - (rank - 1) / depth, rank from 1.
 
     The retriever's own scores are not used, because scores of different retrievers have no common scale
-    (docs/decisions.md). `chunks`: best first, at most `depth`, the number that the retriever was asked for.
+    (docs/decisions.md).
+
+    Args:
+        kind: "document" or "node", for the warnings.
+        chunks: Best first, at most `depth`, the number that the retriever was asked for.
+        skipped: Documents or nodes that cannot be chunks; a warning is logged for each.
     """
+    for each in skipped:
+        warn_once("arm", str(each.id), "%s %r of an arm is left out: %s", kind, each.id, each.reason)
     return [(chunk, 1.0 - (rank - 1) / depth) for rank, chunk in enumerate(chunks, start=1)]
 
 
