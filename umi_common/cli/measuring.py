@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 QuestionOption = Annotated[str | None, typer.Option("--question", "-q", help="Asked instead of the demo's questions.")]
 DirectoryOption = Annotated[Path, typer.Option("--directory", "-d", help="Folder for the demo's index.")]
-FolderArgument = Annotated[Path, typer.Argument(help="A BEIR folder, a folder of conversations, or LongMemEval haystacks.")]
+FolderArgument = Annotated[
+    Path, typer.Argument(help="A BEIR folder, a folder of conversations, or LongMemEval haystacks.")
+]
 PlotOption = Annotated[Path | None, typer.Option("--plot", help="File for a picture of the result (PNG, SVG or PDF).")]
 ResumeOption = Annotated[
     Path | None, typer.Option("--resume", help="File for finished runs; runs that it holds are not repeated.")
