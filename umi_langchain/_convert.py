@@ -28,6 +28,8 @@ SearchText = str | Sequence[str] | None
 """A template or a list of metadata keys for `searched_text`; None: the document's own text is searched."""
 PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 """Matches a metadata key in braces in a template, such as "{title}". Group 1 is the key."""
+HEADING_MARKS = " \t#*"
+"""Signs of Markdown and spaces around a heading, by which a line that repeats a title may differ from it."""
 SCORE_KEY = "relevance_score"
 """Metadata key of a document's score."""
 REASONS_KEY = "umi_reasons"
@@ -110,7 +112,9 @@ def searched_text(document: Document, search_text: SearchText) -> str | None:
     Args:
         document: Its metadata holds the values of the keys. The key "text" means its own text.
         search_text: A template with metadata keys, such as "{title}: {text}", in which a missing key gives ""; or a
-            list of metadata keys, whose values come before the text, one per line; or None.
+            list of metadata keys, whose values come before the text, one per line; or None. Of a list, a value that is
+            a line of the text is left out: searched twice, the title would rank the first chunk of a document above
+            the chunk that answers.
 
     Raises:
         ConfigError: If `search_text` is neither a template with a key nor a list of strings.
@@ -121,8 +125,15 @@ def searched_text(document: Document, search_text: SearchText) -> str | None:
     values = {**document.metadata, "text": document.page_content}
     if isinstance(search_text, str):
         return PLACEHOLDER.sub(lambda found: _as_text(values.get(found[1])), search_text)
-    parts = [_as_text(values.get(key)) for key in (*keys, "text")]
-    return "\n".join(value for value in parts if value)
+    lines = {_plain_line(line) for line in document.page_content.splitlines()}
+    before = [_as_text(values.get(key)) for key in keys if key != "text"]
+    before = [value for value in before if _plain_line(value) not in lines]
+    return "\n".join(value for value in (*before, document.page_content) if value)
+
+
+def _plain_line(line: str) -> str:
+    """A line without case and without the marks of a heading."""
+    return line.strip(HEADING_MARKS).casefold()
 
 
 def _warn_of_unknown_keys(documents: Sequence[Document], search_text: SearchText) -> None:

@@ -7,6 +7,7 @@ from langchain_core.documents import Document
 
 from umi_common.errors import ConfigError
 from umi_langchain import UmiRetriever, UmiVectorStore
+from umi_langchain._convert import searched_text
 
 DOCUMENTS = [
     Document(id="a", page_content="It lasts two years.", metadata={"title": "Warranty", "keywords": ["guarantee"]}),
@@ -66,3 +67,34 @@ def test_what_is_neither_a_template_nor_a_list_of_keys_is_refused():
 def test_a_template_without_a_key_is_refused_with_an_example():
     with pytest.raises(ConfigError, match=r"search_text 'title' names no metadata key.*\{title\}: \{text\}"):
         UmiRetriever.from_documents(DOCUMENTS, search_text="title")
+
+
+INSURED = (
+    "1. What is insured\nThe insurer pays for loss of the insured object as described in the schedule, provided that "
+    "the event occurs during the term. Persons not named in the schedule are insured only if the insurer has agreed.",
+    "2. Beginning\nCover starts after a waiting period of three months, except in the case of an accident. The "
+    "contract runs for one year and is renewed tacitly, and the discount starts again in the following year.",
+    "3. Complaints\nComplaints may be addressed to the ombudsman. Recourse to the courts remains open. The limitation "
+    "period is three years and is suspended from the notification of the claim until the decision.",
+)
+
+
+@pytest.mark.parametrize("head", ["{title}", "# {title}", "GENERAL TERMS\n**{title}**"])
+def test_a_title_that_the_first_chunk_repeats_does_not_rank_it_above_the_chunk_that_answers(head):
+    titles = ["Bicycle Insurance", "Travel Insurance", "Pet Insurance", "Dental Insurance"]
+    terms = [
+        Document(id=f"{title} {part}", page_content=text, metadata={"title": title, "source": title})
+        for title in titles
+        for part, text in enumerate((f"{head.format(title=title)}\n\n{INSURED[0]}", *INSURED[1:]), start=1)
+    ]
+    with UmiRetriever.from_documents(terms, search_text=["title"], k=1) as retriever:
+        for title in titles:
+            (found,) = retriever.invoke(f"no-claims discount {title.lower()}")
+            assert found.id == f"{title} 2"
+
+
+def test_a_title_within_a_sentence_is_still_put_before_the_text():
+    metadata = {"title": "Warranty", "keywords": ["red", "new"]}
+    document = Document(page_content="The warranty is void.", metadata=metadata)
+    assert searched_text(document, ["title", "keywords"]) == "Warranty\nred, new\nThe warranty is void."
+    assert searched_text(document, ["text", "title"]) == "Warranty\nThe warranty is void."
