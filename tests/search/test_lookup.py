@@ -656,10 +656,34 @@ def test_a_person_is_found_in_a_table_although_others_share_the_first_and_the_la
         ("the question with the answers Hale, Frost, Meyer and Singh", []),
         ("what did Hale, Frost and Meyer say?", []),
         ("wer war in Bonn, Ulm und Trier?", []),
+        ("what dose was Mr Pettigrew started on?", []),
+        ("phone number of Mrs. Tara Hale", ["tara hale"]),
+        ("welches Rezept bekam Frau Dr. Lena Meyer?", ["lena meyer"]),
+        ("el teléfono de la señora Ana Ruiz", ["ana ruiz"]),
     ],
 )
 def test_a_full_name_is_adjacent_words_with_capital_letters(query, names):
     assert looked_up(query).full_names == names
+
+
+def test_a_letter_that_greets_the_patient_does_not_come_before_the_letter_that_names_the_drug():
+    drugs = ("Ramitor", "Pravelon", "Nephrosol")
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for patient in ("Pettigrew", "Vandermeer", "Thistlewood", "Birtwhistle"):
+            for visit, drug in enumerate(drugs, start=1):
+                parts = (
+                    f"Dear colleague, thank you for referring Mr {patient}, whom we saw in our clinic on {visit} May.",
+                    f"Blood pressure was 1{visit}4/82 mmHg. The heart sounds were pure and the lungs clear.",
+                    f"We started {drug} {visit}0 mg, twice daily. The other drugs were left unchanged.",
+                )
+                letter = f"Letter on {patient}, visit {visit}"
+                store.add(
+                    Chunk(f"{patient} {visit}.{at}", text, source=letter, position=at, search_text=f"{letter}\n{text}")
+                    for at, text in enumerate(parts)
+                )
+        for visit, drug in enumerate(drugs, start=1):
+            found = umi.search(f"What dose of {drug} was Mr Pettigrew started on?", now=NOW)
+            assert found.ids[0] == f"Pettigrew {visit}.2"
 
 
 def test_of_a_pasted_text_no_names_are_looked_up():

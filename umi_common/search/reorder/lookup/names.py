@@ -63,6 +63,15 @@ NEXT_ITEM = rf",?\s{CAPITALISED}|,?\s(?:&|and|or|und|oder|et|ou|y|o|e|i|och|og|�
 Tara and Weber, Tom"."""
 REVERSED_NAME = re.compile(rf"\b({CAPITALISED},?\s)?({CAPITALISED}),\s({CAPITALISED})\b(?!{NEXT_ITEM})")
 """A last name and a first name: "Hale, Tara"; not in "call Ann Hale, Bob" or "Bob, Hale, Tara"."""
+COURTESY_TITLES = frozenset(
+    [
+        *("mr", "mrs", "ms", "miss", "mx", "dr", "prof", "professor", "doctor", "sir", "madam", "dame"),
+        *("herr", "herrn", "frau", "fräulein", "monsieur", "madame", "mademoiselle", "mme", "mlle"),
+        *("señor", "señora", "señorita", "sr", "sra", "srta", "signor", "signora", "dott", "senhor", "senhora"),
+        *("dhr", "mevrouw", "mevr"),
+    ]
+)
+"""Words before a name that are no part of it: the texts on one person write "Mr Hale" and "Tara Hale"."""
 POSSESSIVE = re.compile(r"['’]s\b")
 
 
@@ -97,14 +106,14 @@ def full_names_in(query: str) -> tuple[list[str], list[str]]:
     """(full names, possible names) of a query, at most `PARTS_MAX` of each.
 
     The full names, in lower case, are adjacent words that begin with a capital letter, without punctuation between
-    them, or two words with the last name first: "Hale, Tara". Function words and words of capitals alone ("DNA") are no
-    part of a name.
+    them, or two words with the last name first: "Hale, Tara". Function words, courtesy titles and words of capitals
+    alone ("DNA") are no part of a name.
 
     Capital letters mark no names if all words of the query could be part of a name ("Tara Hale Phone"), or if none has
     a capital letter. Any two adjacent words may then be a name, if the query has at most `SHORT_QUERY_WORDS` words,
     function words aside. These are the possible names; texts spell them with capitals.
     """
-    words = query.split()
+    words = [word for word in query.split() if bare(word).lower() not in COURTESY_TITLES]
     content = [not all_function_words().issuperset(words_in(word)) for word in words]
     capital = [
         is_content and bare(word)[:1].isupper() and not word.isupper()
