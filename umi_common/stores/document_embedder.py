@@ -138,7 +138,7 @@ def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache:
     elif cache is not None:
         advice = (
             "Repeat the call on this open store: its cache of vectors is in memory. A cache that outlives the store "
-            "needs a store in a directory, and an embedder that states the name of its model (model_name)"
+            "needs a directory and a model with a model_name"
         )
     return EmbedderError(
         f"embedder {name!r} failed on chunks {ids[failed.batch[0]]!r} to {ids[failed.batch[-1]]!r} "

@@ -44,9 +44,9 @@ class WriterLock:
         ) as error:  # newer versions of filelock raise RuntimeError if this thread holds it
             raise StoreLocked(
                 f"{directory} is open for writing in another process or in this one; close it there first. "
-                "To read it meanwhile, use the commands umi search, ask and explain, or "
-                f"HybridStore.open({str(directory)!r}, read_only=True), or pass read_only=True to UmiVectorStore, "
-                "UmiRetriever.from_documents or UmiRetriever.from_nodes, with no documents or nodes to add"
+                "The commands umi search, ask and explain read it meanwhile, and so does "
+                f"HybridStore.open({str(directory)!r}, read_only=True), or read_only=True to UmiVectorStore, "
+                "UmiRetriever.from_documents or UmiRetriever.from_nodes, without documents or nodes"
             ) from error
         except OSError as error:
             raise StoreReadOnly(
