@@ -59,12 +59,22 @@ def test_words_that_the_corpus_does_not_hold_count_in_the_bound_up_to_a_limit():
 def test_in_another_language_than_the_query_the_larger_evidence_of_both_arms_counts_as_lexical():
     pool = Pool.of(
         ["a", "b", "c"],
-        lexical=np.array([[0.0, 0.0, 9.0]]),
+        lexical=np.array([[1.2, 0.0, 9.0]]),
         dense=np.array([[0.8, 0.8, 0.3]]),
         other_language=np.array([[False, True, True]]),
     )
     lexical, dense = arm_evidence(pool, 1.0)
-    assert lexical[0].tolist() == [0.0, dense[0, 1], approx(0.75)]
+    assert lexical[0].tolist() == [approx(0.1), dense[0, 1], approx(0.75)]
+
+
+@pytest.mark.parametrize(
+    ("own", "counts"), [([True, True, False], False), ([False, False, False], True)], ids=["some in it", "none in it"]
+)
+def test_another_language_explains_no_low_bm25_if_the_texts_in_the_querys_language_hold_none_of_its_words(own, counts):
+    dense = np.array([[0.5, 0.2, 0.5]])
+    pool = Pool.of(["a", "b", "c"], lexical=np.zeros((1, 3)), dense=dense, other_language=~np.array([own]))
+    lexical, vector = arm_evidence(pool, 1.0)
+    assert lexical[0].tolist() == (vector[0].tolist() if counts else [0.0, 0.0, 0.0])
 
 
 def test_dense_evidence_is_the_square_of_how_far_a_cosine_stands_out():

@@ -85,3 +85,22 @@ SHARE_MIN = 0.75
 
 def _texts(path: Path) -> dict[str, str]:
     return {each["_id"]: each["text"] for each in map(json.loads, path.read_text("utf-8").splitlines())}
+
+
+def test_a_question_whose_words_no_note_holds_finds_the_note_in_its_own_language():
+    """The built-in model knows little Japanese: its cosines of these notes are chance."""
+    notes = [
+        "Der Nutzer ist nach Gent umgezogen, Am Markt 7.",
+        "Der Nutzer verträgt keine Haselnüsse.",
+        "Der Nutzer mag schwarzen Espresso.",
+        "Der Nutzer spielt donnerstags Doppelkopf.",
+        "Der Nutzer möchte geduzt werden.",
+        "El usuario nació el 15 de marzo de 1984.",
+        "ユーザーの妹は来年フランスに留学する。",
+        "ユーザーはえびアレルギーがある。",
+        "ユーザーの猫は7歳で、腎臓の薬を飲んでいる。",
+        "ユーザーは毎朝ジョギングをしている。",
+    ]
+    with HybridStore.open() as store:
+        store.add(Chunk(text, text) for text in notes)
+        assert DualRetriever(store).search("Wo wohne ich jetzt?").ids[0] == notes[0]

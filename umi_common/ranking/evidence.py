@@ -13,7 +13,8 @@ corpus. Evidence is on one scale for both arms:
 
 A chunk in another language than the query shares few words with the query even if it answers the query. The lexical
 evidence of this chunk is max(lexical(d), dense(d)), so that a multilingual embedder can rank it beside chunks in the
-query's language. With other embedders the dense evidence of the chunk is near 0, and nothing changes.
+query's language. With most other embedders the dense evidence of the chunk is near 0, and nothing changes. If no
+candidate in the query's language holds a word of the query, lexical(d) stays 0 for all candidates.
 
 Because z is squared, the dense arm weighs more for a query whose best chunk is far above the rest: the evidence at 6
 standard deviations is about 3.5 times the evidence at 3. An arm whose scores are nearly equal for all chunks hardly
@@ -30,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umi_common.errors import ConfigError
-from umi_common.pool import Background, Floats, Pool, Vectors
+from umi_common.pool import Background, Bools, Floats, Pool, Vectors
 
 EPSILON = 1e-9
 """A spread or a bound below this counts as 0."""
@@ -115,8 +116,18 @@ def arm_evidence(pool: Pool, unit: float) -> ArmEvidence:
     if pool.mode != "text":
         dense = dense_evidence(pool.dense, pool_background(pool))
     if pool.mode == "hybrid":
-        lexical = np.where(pool.other_language, np.maximum(lexical, dense), lexical)
+        lexical = np.where(_lacks_words(pool, lexical), np.maximum(lexical, dense), lexical)
     return lexical, dense
+
+
+def _lacks_words(pool: Pool, lexical: Floats) -> Bools:
+    """(V, n) whether another language than the query's explains a low BM25 of the chunk.
+
+    It does not if the candidates in the query's language hold none of its words, either: they then have no advantage.
+    """
+    own = ~pool.other_language
+    own_hold_words = (own & (lexical > 0)).any(axis=1, keepdims=True) | pool.other_language.all(axis=1, keepdims=True)
+    return np.asarray(pool.other_language & own_hold_words, dtype=bool)
 
 
 def _missing(bound: Floats, coverage: Floats) -> Floats:
