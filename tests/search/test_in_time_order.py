@@ -420,3 +420,34 @@ def test_which_text_a_query_in_another_language_asks_for(query, asked):
 )
 def test_what_was_put_off_is_told_in_german_spanish_and_french(query, old, new):
     assert first_in_chat(query, old, new) == new
+
+
+@pytest.mark.parametrize(
+    ("query", "answer"),
+    [
+        ("who is my employer at the moment?", "The user started a new job at Castor Insurance."),
+        ("which days is my boss in?", "The user's boss is called Ivo."),
+        ("where is my dentsit?", "The user's dentist is at the Smile Clinic."),
+    ],
+)
+def test_a_later_change_of_something_else_does_not_pass_the_note_on_what_is_asked(query, answer):
+    notes = [
+        "The user's dentist is at the Smile Clinic.",
+        "The user's boss is called Ivo.",
+        "The user's cat Sanjay gets insulin twice a day.",
+        "The user works as an analyst at Halden Bank.",
+        "The user is vegetarian on weekdays.",
+        "The user hates coriander in any dish.",
+        "The user started a new job at Castor Insurance.",
+        "The user plays the cello in an orchestra.",
+        "The user compared rents in several cities.",
+        "The user wants no bullet points in answers.",
+        "The user's passport expires in June.",
+        "The user switched editors: everything in Zed from now on.",
+        "The user has moved; the address is now 78 Station Avenue, Cork.",
+        "New mobile number of the user: 0154 4911143 (the old one is dead).",
+        "Gym days changed to Tuesday and Friday.",
+    ]
+    with HybridStore.open() as store:
+        store.add(Chunk(text, text, event_time=NOW - timedelta(days=90 - at)) for at, text in enumerate(notes))
+        assert DualRetriever(store).search(query, now=NOW).ids[0] == answer

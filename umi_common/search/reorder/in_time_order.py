@@ -12,9 +12,10 @@ other candidates.
 
 A text that states a change often lacks the query's words: "I moved from Berlin to Paris" answers "where do I live now".
 If the query asks for the present state, and at most `CHANGES_MAX` candidates state a change, these candidates are
-compared whatever their BM25 is. Their score must be at least the share `CHANGE_SCORE` of the largest, and their weight
-is `CHANGE_WEIGHT` times as large. A correction ("no wait, I meant Thursday") has at least the best score of the
-`CHUNKS_BEFORE_CORRECTION` chunks before it. Measured in docs/decisions.md.
+compared whatever their BM25 is. Their score must be at least the share `CHANGE_SCORE` of the largest, and they must
+resemble the best candidate (`LIKE_BEST`), because notes on a user state changes of many things. Their weight is
+`CHANGE_WEIGHT` times as large. A correction ("no wait, I meant Thursday") has at least the best score of the
+`CHUNKS_BEFORE_CORRECTION` chunks before it, and need not resemble the best. Measured in docs/decisions.md.
 
 If the query asks when something last took place ("when did I last do yoga?"), the shares are `EVENT_SCORE` and
 `EVENT_BM25`. A message that plans or denies the event ("skipped yoga") is not compared, and its score is divided by
@@ -47,6 +48,9 @@ of 2.5 times its score."""
 CHANGES_MAX = 3
 """Largest number of candidates that state a change. If more do, as notes that all end with "from now on" would, most of
 them are about something else than the query; none is then compared by `CHANGE_SCORE` or weighs more."""
+LIKE_BEST = 5
+"""Only the best candidate and the `LIKE_BEST` others with the largest cosine with it may state a change of what the
+query asks for: "I moved to Paris" resembles "I live in Berlin", "the gym days changed" does not."""
 CHUNKS_BEFORE_CORRECTION = 2
 """Number of chunks before a correction that it may correct: the user's message and the reply to it."""
 _CORRECTION = re.compile(
@@ -116,10 +120,12 @@ def reorder_by_time(best: Best, *, query: str, asked: TimeOrder, weight: float) 
         nearly_equal = done & (scores >= EVENT_SCORE * scores.max(initial=0.0))
         nearly_equal &= lexical >= EVENT_BM25 * lexical[nearly_equal].max(initial=0.0)
     elif asked == "latest" and not (_EVENT.search(query) or _states_change(query)):
-        scores = _with_corrected(best, np.array([_CORRECTION.search(text) is not None for text in read]))
+        corrects = np.array([_CORRECTION.search(text) is not None for text in read])
+        scores = _with_corrected(best, corrects)
         changes = scores >= CHANGE_SCORE * scores.max(initial=0.0)
         changes[changes] = [_states_change(text) for text, may in zip(read, changes, strict=True) if may]
         if changes.sum() <= CHANGES_MAX:
+            changes &= corrects | _like_best(best, scores)
             nearly_equal |= changes
             weights[changes] *= CHANGE_WEIGHT
     ages = best.pool.age_hours[best.rows]
@@ -131,6 +137,18 @@ def reorder_by_time(best: Best, *, query: str, asked: TimeOrder, weight: float) 
     places = np.searchsorted(distinct, -ages[compared]) / (len(distinct) - 1)  # 0: the oldest
     scores[compared] *= 1.0 + weights[compared] * (1.0 - places if asked == "first" else places)
     return best.sorted_by(scores)
+
+
+def _like_best(best: Best, scores: Floats) -> Bools:
+    """(k,) whether each candidate is the one with the largest of `scores`, or one of the `LIKE_BEST` others with the
+    largest cosine with it.
+
+    Candidates with equal cosines are all among them, so without vectors every candidate is.
+    """
+    vectors = best.pool.vectors[best.rows]
+    cosines = vectors @ vectors[scores.argmax()]
+    least = np.partition(cosines, -LIKE_BEST - 1)[-LIKE_BEST - 1] if len(cosines) > LIKE_BEST else cosines.min()
+    return np.asarray(cosines >= least, dtype=bool)
 
 
 def _with_corrected(best: Best, corrects: Bools) -> Floats:
