@@ -314,6 +314,18 @@ def test_a_copy_made_again_holds_no_text_that_its_source_has_lost(tmp_path, embe
         UmiRetriever.from_vectorstore(chroma, mirror=True)
 
 
+def test_a_copy_made_again_under_one_users_filter_keeps_what_is_stored_for_others(tmp_path, embeddings):
+    chroma = Chroma(embedding_function=embeddings, persist_directory=str(tmp_path / "chroma"))
+    for user in ("ann", "bob"):
+        chroma.add_documents([Document(id=user, page_content=f"{user} has a key", metadata={"user": user})])
+    options = {"persist_directory": str(tmp_path / "copy"), "copy": True}
+    UmiRetriever.from_vectorstore(chroma, **options).close()
+    chroma.delete(["ann", "bob"])
+    chroma.add_documents([Document(id="ann 2", page_content="ann has no key", metadata={"user": "ann"})])
+    with UmiRetriever.from_vectorstore(chroma, filter={"user": "ann"}, mirror=True, **options) as retriever:
+        assert retriever.umi.store.ids() == ["ann 2", "bob"]
+
+
 class OfFiles(UmiRetriever):
     """Reads the source of a document from another key."""
 

@@ -258,6 +258,11 @@ def test_an_index_that_is_made_anew_at_each_start_does_not_fill_its_copy_with_ol
     assert copied(mirror=True) == ["the roof is new"]
 
 
+def test_mirror_is_refused_for_an_index_that_is_searched_where_it_is(tmp_path, nodes, embed_model):
+    with pytest.raises(ConfigError, match="copy=True"):
+        UmiRetriever.from_index(chroma_index(tmp_path / "chroma", nodes[:3], embed_model), mirror=True)
+
+
 def test_a_chroma_index_is_searched_live(tmp_path, nodes, embed_model):
     index = chroma_index(tmp_path / "chroma", nodes[:60], embed_model)
     retriever = UmiRetriever.from_index(index, similarity_top_k=5)

@@ -41,10 +41,8 @@ Rankings = Mapping[str, Sequence[str]]
 def default_metrics(ks: Sequence[int]) -> list[str]:
     """Names of the default metrics: recall, hit, precision and nDCG at each k, MRR and MAP at the largest k."""
     deepest = max(ks)
-    return [f"{name}@{k}" for k in ks for name in ("recall", "hit", "precision", "ndcg")] + [
-        f"mrr@{deepest}",
-        f"map@{deepest}",
-    ]
+    at_each = [f"{name}@{k}" for k in ks for name in ("recall", "hit", "precision", "ndcg")]
+    return [*at_each, f"mrr@{deepest}", f"map@{deepest}"]
 
 
 def score_rankings(qrels: Qrels, rankings: Rankings, names: Iterable[str]) -> dict[str, dict[str, float]]:

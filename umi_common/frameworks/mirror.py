@@ -98,12 +98,13 @@ def copy_mirrored(
             yield chunks, vectors
 
     def replaces(chunk: Chunk) -> bool:
-        return (everything or origin_of(chunk) in origins - {None}) and matches(within, chunk.metadata)
+        return (everything or origin_of(chunk) in origins) and matches(within, chunk.metadata)
 
     with store.replacing:
         add_with_vectors(store, name, noted())
         if everything and not given and len(store):
             raise InputError(WOULD_EMPTY)
+        origins.discard(None)
         gone = _stored_others(store, given, replaces)
         if gone:
             store.delete([chunk.id for chunk in gone])

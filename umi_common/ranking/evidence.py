@@ -14,7 +14,7 @@ corpus. Evidence is on one scale for both arms:
 A chunk in another language than the query shares few words with the query even if it answers the query. The lexical
 evidence of this chunk is max(lexical(d), dense(d)), so that a multilingual embedder can rank it beside chunks in the
 query's language. With most other embedders the dense evidence of the chunk is near 0, and nothing changes. If no
-candidate in the query's language holds a word of the query, lexical(d) stays 0 for all candidates.
+candidate in the query's language holds a word of the query, lexical(d) of no chunk is replaced.
 
 Because z is squared, the dense arm weighs more for a query whose best chunk is far above the rest: the evidence at 6
 standard deviations is about 3.5 times the evidence at 3. An arm whose scores are nearly equal for all chunks hardly
@@ -116,14 +116,14 @@ def arm_evidence(pool: Pool, unit: float) -> ArmEvidence:
     if pool.mode != "text":
         dense = dense_evidence(pool.dense, pool_background(pool))
     if pool.mode == "hybrid":
-        lexical = np.where(_lacks_words(pool, lexical), np.maximum(lexical, dense), lexical)
+        lexical = np.where(_hidden_by_language(pool, lexical), np.maximum(lexical, dense), lexical)
     return lexical, dense
 
 
-def _lacks_words(pool: Pool, lexical: Floats) -> Bools:
-    """(V, n) whether another language than the query's explains a low BM25 of the chunk.
+def _hidden_by_language(pool: Pool, lexical: Floats) -> Bools:
+    """(V, n) whether the chunk is in another language than the query, and this explains its low BM25.
 
-    It does not if the candidates in the query's language hold none of its words, either: they then have no advantage.
+    It explains nothing if there are candidates in the query's language and none of them holds a word of the query.
     """
     own = ~pool.other_language
     own_hold_words = (own & (lexical > 0)).any(axis=1, keepdims=True) | pool.other_language.all(axis=1, keepdims=True)

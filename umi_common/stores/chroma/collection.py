@@ -43,8 +43,8 @@ WRITE_SECONDS = 120.0
 """Time limit for a server's storing or deleting of RECORDS_AT_ONCE records, in seconds. A search that must update umi's
 index of the collection first waits until a running write of this process ends, so it may wait as long."""
 PAUSE_SECONDS = 10.0
-"""Pause after a call that was not answered in time, in seconds. A call during the pause raises at
-once; the message begins with PAUSED ("left alone"), so searches do not log it again."""
+"""Pause after a call that was not answered in time, in seconds. A call during the pause raises at once;
+its message says PAUSED ("left alone"), so searches do not log it again."""
 CALLS_AT_ONCE = 256
 """Largest number of calls that wait for a server at the same time."""
 

@@ -38,10 +38,7 @@ class WriterLock:
         self._lock = FileLock(directory / LOCK, timeout=0, thread_local=False)
         try:
             self._lock.acquire(timeout=0)
-        except (
-            Timeout,
-            RuntimeError,
-        ) as error:  # newer versions of filelock raise RuntimeError if this thread holds it
+        except (Timeout, RuntimeError) as error:  # RuntimeError, in newer versions of filelock: this thread holds it
             raise StoreLocked(
                 f"{directory} is open for writing in another process or in this one; close it there first. "
                 "The commands umi search, ask and explain read it meanwhile, and so does "
