@@ -19,7 +19,7 @@ demo: $(VENV)/.demo ## index the Python standard library's docstrings and ask; m
 
 # Hundreds of tests start a Python: without its bytecode each compiles its imports anew, up to three seconds.
 # One worker a core, at most four, because a worker takes up to 2 GB; the tests of a file share its servers and stores.
-test: $(VENV)/.dev ## every test (about ten minutes); make test T=tests/ranking for some
+test: $(VENV)/.dev ## every test (about a quarter of an hour); make test T=tests/ranking for some
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(T)
 
 check: $(VENV)/.dev ## lint, format, types, import direction, public names
