@@ -184,6 +184,13 @@ def test_of_texts_that_hold_the_same_the_one_that_names_it_first_passes_one_that
     assert order_of(texts[::-1], "leek in the soup of version 3") == [0, 1]
 
 
+def test_the_form_of_a_person_passes_the_form_that_names_this_person_as_a_deputy():
+    form = "Application for leave. Name: {}. From: 23 August 2024. Days: 8. Deputy: {}. Approved: no."
+    texts = [form.format("Freya Novak", "Yusuf Eriksen"), form.format("Yusuf Eriksen", "Nadia Almeida")]
+    assert order_of(texts, "was the leave of Yusuf Eriksen approved?") == [1, 0]
+    assert order_of(texts, "was the leave of Freya Novak approved?") == [0, 1]
+
+
 def test_a_text_does_not_pass_one_that_names_the_words_but_a_little_later():
     texts = ["Version 3 of the soup: one leek, no salt.", "Version 3, the soup: two leeks, less salt."]
     assert order_of(texts, "soup version 3") == [0, 1]

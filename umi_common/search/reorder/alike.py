@@ -12,7 +12,8 @@ and one of these is true:
     held(a) contains held(b) and is larger
     held(a) = held(b), sorted(asked(a)) = sorted(asked(b)) and |neighbours(a)| > |neighbours(b)|, or these two are equal
         and |touching(a)| > |touching(b)|
-    held(a) = held(b), |neighbours(a)| >= |neighbours(b)| and start(b) >= max(2 * start(a), `BEGINNING`)
+    held(a) = held(b), |neighbours(a)| >= |neighbours(b)|, and more of these words are much earlier in a than are much
+        earlier in b
     held(a) = held(b) and unjoined(a) contains unjoined(b) and is larger
 
 For the text i of a candidate:
@@ -27,8 +28,8 @@ For the text i of a candidate:
                    and adjacent in the query without the words that the text lacks
     touching(i)    the set of the pairs of words that are adjacent in the query and in the text: (of, Tom) is a pair of
                    "the aunt of Tom is Ann", but not of "the aunt of Ann is Tom"
-    start(i)       the smallest number of words at the beginning of the text that hold all words of held(i), at least 1:
-                   a text mostly names its subject first, and other things later
+    first(i, w)    the number of the text's words up to the first w, at least 1. w is much earlier in a than in b if
+                   first(b, w) >= max(2 * first(a, w), `BEGINNING`): a text mostly names its subject first
     unjoined(i)    the set of the query's words and hyphenated words, without function words and numbers, that the text
                    holds as whole words: the record of "vim" holds "vim", the record of "vim-common" does not
 
@@ -61,8 +62,8 @@ same results."""
 REACH = 3
 """Largest distance of neighbours in a text, in words: farther words of a form belong to different fields."""
 BEGINNING = 8
-"""A text that names the subject earlier passes another text only if start of the other is at least this: "Show Me the
-Money" and "The Money" both begin with their subject."""
+"""A word among the first words of both texts, fewer than this, is much earlier in neither: "Show Me the Money" and "The
+Money" both begin with their subject."""
 CHARACTERS_MAX = 20_000
 """Longest text, in characters, that is compared: reading the words of a longer text takes 1 ms."""
 PERIOD = " "
@@ -111,8 +112,9 @@ class Words:
         return self._joined & joined_in(self._text) if self._words else frozenset()
 
     @cached_property
-    def start(self) -> int:
-        return 1 + max(map(self._words.index, self._content), default=0)
+    def firsts(self) -> list[int]:
+        """first(i, w) of each word of held(i), in alphabetical order."""
+        return [1 + self._words.index(word) for word in sorted(self._content)]
 
     @cached_property
     def sorted_asked(self) -> list[str]:
@@ -156,7 +158,7 @@ def reorder_alike(best: Best, *, query: str, of_period: Bools | None = None) -> 
             fuller = a.held > b.held
         else:
             better_order = _order(a) > _order(b) and a.sorted_asked == b.sorted_asked
-            earlier = b.start >= max(2 * a.start, BEGINNING) and a.neighbours >= b.neighbours
+            earlier = a.neighbours >= b.neighbours and _earlier(a.firsts, b.firsts)
             fuller = better_order or earlier or a.unjoined > b.unjoined
         return fuller and _common(a.all, b.all) + _common(a.pairs, b.pairs) >= SHARED
 
@@ -189,6 +191,15 @@ def joined_in(text: str) -> frozenset[str]:
 
 def _order(text: Words) -> tuple[int, int]:
     return text.neighbours, text.touching
+
+
+def _earlier(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether more words are much earlier in one text than in the other text; arguments are their `Words.firsts`."""
+    return sum(map(_much_earlier, one, other)) > sum(map(_much_earlier, other, one))
+
+
+def _much_earlier(one: int, other: int) -> bool:
+    return other >= max(2 * one, BEGINNING)
 
 
 def _common(one: frozenset[Any], other: frozenset[Any]) -> float:
