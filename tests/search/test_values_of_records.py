@@ -73,3 +73,28 @@ def test_a_code_in_a_text_of_many_pages_is_found_among_short_texts_that_hold_all
         )
         store.add([Chunk("pages", pages)])
         assert umi.search("In which version is the vulnerability CVE-2023-12345 fixed?").ids[0] == "pages"
+
+
+PLAYERS = {
+    f"{name} {surname}": 151 + 2 * at
+    for at, (name, surname) in enumerate(
+        product(("Ann", "Emil", "Dora", "Gil", "Ida"), ("Ash", "Egg", "Zell", "Dorn", "Oak"))
+    )
+}
+
+
+@pytest.fixture(scope="module")
+def players():
+    """Heights of every second player in metres, of the others in centimetres."""
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for at, (player, height) in enumerate(PLAYERS.items()):
+            written = f"{height / 100:.2f} m" if at % 2 else f"{height} cm"
+            store.add([Chunk(player, f"{player}, guard. Height {written}, weight {70 + at} kg, left-handed.")])
+        yield umi
+
+
+@pytest.mark.parametrize("question", ["who measures {}", "player of {}", "which player has a height of {}?"])
+def test_a_person_is_found_by_a_height_in_the_other_unit(players, question):
+    for at, (player, height) in enumerate(PLAYERS.items()):
+        asked = f"{height} cm" if at % 2 else f"{height / 100:.2f} m"
+        assert player in players.search(question.format(asked), limit=2).ids

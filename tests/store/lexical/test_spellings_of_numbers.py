@@ -58,6 +58,10 @@ SAME = {
     "billions": ("2.25bn", "2.25 billion", "2,25 Mrd", "2,250,000,000"),
     "size": ("20x30 cm", "20 x 30", "20×30", "20 by 30", "20 X 30"),
     "three measures": ("20x30x4.5", "20 x 30 x 4,5", "20 by 30 by 4.5"),
+    "height": ("1.96 m", "196 cm", "196cm", "1,96 m", "1.96 metres", "1960 mm", "1,960 millimetres", "196 Zentimeter"),
+    "distance": ("5 km", "5,000 m", "5000 metres", "5 kilometers", "5-km", "5 000 m", "5 Kilometern", "cinco: 5 km."),
+    "weight": ("0.25 kg", "250 g", "250g", "250 grams", "0,25 Kilogramm", "250,000 mg", "250 grammes"),
+    "volume": ("1.5 l", "1,500 ml", "150 cl", "15 dl", "1.5 litres", "1,5 Liter", "1.5-liter", "1.5L"),
     "frost": ("-10 °C", "minus 10 degrees", "\u221210", "(-10)"),
     "percent": ("50%", "50 %", "50 percent"),
     "euros": ("€20", "20€", "20 €", "20 euros"),
@@ -106,7 +110,6 @@ def test_a_price_in_words_is_found_by_its_digits():
     [
         "and I went",
         "5 miles",
-        "10 km by bus",
         "Malcolm X",
         "reduce by 5",
         "0x10",
@@ -119,6 +122,13 @@ def test_a_price_in_words_is_found_by_its_digits():
 )
 def test_what_looks_like_a_number_gets_no_further_one(text: str):
     assert {term for term in TERMS(text) if term[:1].isdigit()} <= set(re.findall(r"\d+", text)) | {"0x10", "2x"}
+
+
+@pytest.mark.parametrize(
+    "text", ["5 ms", "20 mg/kg", "5 m/s", "5 m²", "12 lots", "60 km/h", "route 1:30 m", "A5 m", "5 mph"]
+)
+def test_a_number_before_another_unit_is_no_length_weight_or_volume(text: str):
+    assert not [term for term in TERMS(text) if term.endswith(("0mm", "0mg", "0ml"))]
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best
 from umi_common.search.reorder.words import TEXTS_KEPT, words_in
 from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
-from umi_common.stores.lexical.spellings import with_common_forms
+from umi_common.stores.lexical.spellings import in_base_units, with_common_forms
 
 COMPARED = 20
 """Number of best candidates that are compared: with 10, one train to Paris is lost among eighteen from there."""
@@ -70,8 +70,8 @@ PERIOD = " "
 """An element of `Words.held` that is no word: it says that the text is of the period that the query names."""
 THOUSANDS = re.compile(r"(?<=\d)[.,](?=\d{3}(?!\d))")
 """The sign between thousands: 11,500."""
-AMOUNT = re.compile(r"(?!(?:19|20)\d\d$)\d{4,}")
-"""A number of a query that is no year and that a text may write otherwise: 2500, "2.5k"."""
+AMOUNT = re.compile(r"(?!(?:19|20)\d\d$)\d{4,}|\d+m[mgl]")
+"""A number of a query that is no year and that a text may write otherwise: 2500, "2.5k"; 1960mm, "1.96 m"."""
 JOINED = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 """A word with all words that hyphens join to it. Underscores and points join no words, because names in code are
 compared by their parts."""
@@ -179,9 +179,9 @@ def words_as_in(query: Sequence[str], text: str) -> tuple[str, ...]:
 
 @lru_cache(TEXTS_KEPT)
 def words_with_numbers(text: str) -> tuple[str, ...]:
-    """`words_in` of a text, with the common form of each number ("2500" for "2.5k") and without the signs between
-    thousands: "11,500" does not hold the 11 of 2023-11-14."""
-    return words_in(THOUSANDS.sub("", with_common_forms(text)))
+    """`words_in` of a text, with the common form of each number ("2500" for "2.5k", "1960mm" in place of "1.96 m") and
+    without the signs between thousands: "11,500" does not hold the 11 of 2023-11-14."""
+    return words_in(THOUSANDS.sub("", with_common_forms(in_base_units(text))))
 
 
 def joined_in(text: str) -> frozenset[str]:

@@ -24,7 +24,7 @@ from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
 from umi_common.stores.lexical import languages, spellings
 
-ANALYZER_VERSION = 12
+ANALYZER_VERSION = 13
 """Part of the fingerprint of an analyzer; raised with every change of the rules that make terms."""
 PIECES_KEPT = 50_000
 """Largest number of pieces of text whose terms one analyzer caches; see `pieces`."""
@@ -182,6 +182,8 @@ class Analyzer:
 
     def terms_of_piece(self, piece: str) -> tuple[str, ...]:
         """Terms of one item of `pieces(text)`; uncached."""
+        if piece.startswith(spellings.WHOLE):
+            return (piece[1:],)
         if "," in piece:
             piece = spellings.with_decimal_point(piece)
         tokens = _ASCII_TOKEN.findall(piece) if piece.isascii() else self._unicode_token.findall(piece)

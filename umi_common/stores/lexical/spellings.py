@@ -12,6 +12,7 @@
     $1.5M   1.5 million   1,5 Mio             1500000
     nine thousand   twenty-six                9000   26
     20 x 30   20×30   20 by 30                20x30
+    1.96 m   196cm   1,960 millimetres        1960mm
     Part V   Part 5                           5
     release 1.2.0                             1.2
     FY24   Q3/24   3Q24                       2024
@@ -35,10 +36,13 @@ from umi_common.stores.lexical import languages
 
 _HINT = re.compile(
     r"\d(?:\)? \(?\d| ?[apAP]\.?[mM]|[ -]?(?:[kKMB]\b|(?i:m[nilr]|b[ni]|th|ta))| ?[xX×*] ?\d| by \d"
-    r"| ?(?:[hH]\b|[hH] ?\d|h(?:ou)?rs|[uU]hr|o'c|[時时点點시]))"
+    r"| ?(?:[hH]\b|[hH] ?\d|h(?:ou)?rs|[uU]hr|o'c|[時时点點시])"
+    r"|[ -]?(?i:[kcdm]?[mgl]s?\b|mil|[cz]ent|de[cz]i|[ck]h?il|quil|m[eè]t|gram|lit))"
 )
-"""Every match of `_GROUPS`, `_TWELVE_HOURS`, `_CLOCK`, `_ROUND` and `_SIZE` contains a match of this pattern. Most
-texts have no such match, and are not searched for the five patterns."""
+"""Every match of `_GROUPS`, `_TWELVE_HOURS`, `_CLOCK`, `_ROUND`, `_SIZE` and `_MEASURE` contains a match of this
+pattern. Most texts have no such match, and are not searched for the six patterns."""
+WHOLE = "\ue000"
+"""First character of a piece of `with_common_forms` of which the rest is one term; no text has this character."""
 _GROUPS = re.compile(
     r"(?<![\w.,:/-])(?:[A-Z]{2}\d\d(?: [A-Z\d]{4})+(?: [A-Z\d]{1,3})?|\+?\(?\d+\)?(?:[ -]\(?\d+\)?)+(?:[.,]\d\d?)?)"
     r"(?!\w|[.,:/-]\w)"
@@ -83,6 +87,32 @@ _PARTS_OF_SPELLED = (*_SCALES, "ty-")
 """Every match of `_SPELLED` holds one of these, except "twenty six". Most texts hold none and are not searched."""
 _SIZE = re.compile(r"(?<![\w.,/-])\d+(?:[.,]\d+)?(?:(?: ?[xX×*] ?| by )\d+(?:[.,]\d+)?){1,2}(?!\w|[.,]\d)")
 """Two or three measures of one thing: 20 x 30, 2 by 3 by 4."""
+_UNITS = {
+    name: (base, power)
+    for base, power, names in (
+        ("mm", 0, "mm millimetre millimeter millimètre milímetro millimetro millimetri"),
+        ("mm", 1, "cm centimetre centimeter zentimeter centimètre centímetro centimetro centimetri"),
+        ("mm", 2, "dm decimetre decimeter dezimeter décimètre decímetro decimetro decimetri"),
+        ("mm", 3, "m metre meter mètre metro metri"),
+        ("mm", 6, "km kilometre kilometer kilomètre kilómetro chilometro chilometri quilómetro quilômetro"),
+        ("mg", 0, "mg milligram milligramm milligramme miligramo milligrammo milligrammi miligrama"),
+        ("mg", 3, "g gram gramm gramme gramo grammo grammi grama"),
+        ("mg", 6, "kg kilo kilogram kilogramm kilogramme kilogramo chilogrammo chilogrammi quilograma"),
+        ("ml", 0, "ml millilitre milliliter mililitro millilitro millilitri"),
+        ("ml", 1, "cl centilitre centiliter zentiliter centilitro centilitri"),
+        ("ml", 2, "dl decilitre deciliter deziliter décilitre decilitro decilitri"),
+        ("ml", 3, "l litre liter litro litri"),
+    )
+    for name in names.split()
+}
+"""Name of a unit in the singular -> the unit in which its measures are indexed, and how many times ten that is."""
+_LONG_UNITS = "|".join(sorted((name for name in _UNITS if len(name) > 1), key=len, reverse=True))
+_MEASURE = re.compile(
+    r"(?P<whole>\d(?<![\w.,/:-]\d)(?<!\d \d)(?:(?<!0)\d{0,2}(?:[ ,]\d{3})+(?![\d,])|\d{0,8}))"
+    r"(?:[.,](?P<fraction>\d{1,6}))?[ -]?"
+    rf"(?P<unit>[mglL](?!\w)|(?i:(?:{_LONG_UNITS})(?=[sn]?(?!\w))))[sn]?(?![\w/^])"
+)
+"""A number before the name of a unit: 1.96 m, 196cm, 2,349 metres, 5-litre."""
 _ROMAN_DIGIT = re.compile(r" [IVXivx](?!\w|['.-]\w)")
 """A space and a Roman number of one digit; longer Roman numbers are in word_forms.txt."""
 _CUT_WORD = re.compile(r"([^\W\d_]{2,40})-\n\s*([^\W\d_]{2,40})")
@@ -157,8 +187,13 @@ def with_common_forms(text: str) -> str:
         text = _SPELLED.sub(_and_digits, text)
     if _HINT.search(text) is None:
         return text
-    text = _SIZE.sub(_and_by, _ROUND.sub(_and_whole, text))
+    text = _SIZE.sub(_and_by, _ROUND.sub(_and_whole, _MEASURE.sub(_and_in_base_unit, text)))
     return _CLOCK.sub(_and_clock, _TWELVE_HOURS.sub(_and_24_hours, _GROUPS.sub(_and_joined, text)))
+
+
+def in_base_units(text: str) -> str:
+    """The text with the base unit in place of every other unit of a measure: 1960mm for 1.96 m."""
+    return _MEASURE.sub(_in_base_unit, text) if _HINT.search(text) else text
 
 
 def with_decimal_point(piece: str) -> str:
@@ -238,6 +273,22 @@ def _and_digits(spelled: re.Match[str]) -> str:
         elif word in _SCALES:
             total, below_1000 = total + below_1000 * _SCALES[word], 0
     return f"{spelled[0]} {total + below_1000}"
+
+
+def _and_in_base_unit(measure: re.Match[str]) -> str:
+    """1.96 m and, after it, 1960mm as one term; 1960mm alone, which has this term already."""
+    in_base_unit = _in_base_unit(measure)
+    has_it = measure[0] == in_base_unit and "." not in in_base_unit
+    return measure[0] if has_it else f"{measure[0]} {WHOLE}{in_base_unit} "
+
+
+def _in_base_unit(measure: re.Match[str]) -> str:
+    """1960mm for 1.96 m."""
+    base, power = _UNITS[measure["unit"].lower()]
+    whole, fraction = re.sub("[ ,]", "", measure["whole"]), measure["fraction"] or ""
+    number = f"{whole}{fraction[:power].ljust(power, '0')}".lstrip("0") or "0"
+    rest = fraction[power:].rstrip("0")
+    return f"{number}.{rest}{base}" if rest else f"{number}{base}"
 
 
 def _and_by(size: re.Match[str]) -> str:
