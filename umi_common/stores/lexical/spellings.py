@@ -12,11 +12,13 @@
     $1.5M   1.5 million   1,5 Mio             1500000
     nine thousand   twenty-six                9000   26
     20 x 30   20×30   20 by 30                20x30
+    M8 x 30                                   m8x30
+    19.1C                                     19.1
     1.96 m   196cm   1,960 millimetres        1960mm
     Part V   Part 5                           5
     release 1.2.0                             1.2
     FY24   Q3/24   3Q24                       2024
-    -10 °C   minus 10 °C                      -10
+    -10 °C   minus 10 °C   temp=-10C          -10
     50%   50 percent                          percent
     €20   20€   20 euros                      euro
 
@@ -85,8 +87,8 @@ _SPELLED = re.compile(
 """A number of several words: "twenty-six", "eighteen thousand five hundred"."""
 _PARTS_OF_SPELLED = (*_SCALES, "ty-")
 """Every match of `_SPELLED` holds one of these, except "twenty six". Most texts hold none and are not searched."""
-_SIZE = re.compile(r"(?<![\w.,/-])\d+(?:[.,]\d+)?(?:(?: ?[xX×*] ?| by )\d+(?:[.,]\d+)?){1,2}(?!\w|[.,]\d)")
-"""Two or three measures of one thing: 20 x 30, 2 by 3 by 4."""
+_SIZE = re.compile(r"(?<![\w.,/-])[A-Za-z]?\d+(?:[.,]\d+)?(?:(?: ?[xX×*] ?| by )\d+(?:[.,]\d+)?){1,2}(?!\w|[.,]\d)")
+"""Two or three measures of one thing: 20 x 30, 2 by 3 by 4, M8 x 30."""
 _UNITS = {
     name: (base, power)
     for base, power, names in (
@@ -150,8 +152,10 @@ _ZERO_PARTS = re.compile(r"[vV]?(\d+(?:\.\d+)+?)(?:\.0)+")
 """A version that ends with .0."""
 _SHORT_YEAR = re.compile(r"(?i:FY'?|Q[1-4]/|[1-4]Q)(\d\d)")
 """A fiscal year or a quarter with two digits of its year."""
-_NEGATIVE = re.compile(r"\(?[-\u2212](\d+(?:[.,]\d+)?)(?![\d-])")
-"""A number with its minus sign."""
+_NEGATIVE = re.compile(r"(?:\A|[=:(])[-\u2212](\d+(?:[.,]\d+)?)(?![\d-])")
+"""A number with its minus sign: -10, (-10), temp=-10."""
+_BEFORE_UNIT = re.compile(r"(\d+\.\d+)[^\W\d_]{1,3}")
+"""A number with a decimal point and the name of its unit: 19.1C, 3.3V."""
 _MINUS = re.compile(r"[mM]inus (?=\d)")
 _SIGNS = {"%": "percent", "€": "euro", "$": "dollar", "£": "pound"}
 _SIGN = re.compile(r"(?<=\d)[%€$£]|[€$£](?=\d)|\A[%€£]\Z")
@@ -212,8 +216,8 @@ def _may_be_date(groups: str) -> bool:
 
 
 def common_terms(terms: Iterable[str], segments: Sequence[str], codes: Sequence[str]) -> list[str]:
-    """Further terms: numbers without leading zeros, the end of phone numbers, the beginning of hashes, ISO dates,
-    versions without .0, years in full.
+    """Further terms: numbers without leading zeros, the end of phone numbers, the beginning of hashes, decimal numbers
+    without their unit, versions without .0, years in full, ISO dates.
 
     Args:
         terms: The terms of one token.
@@ -224,14 +228,15 @@ def common_terms(terms: Iterable[str], segments: Sequence[str], codes: Sequence[
     shorter = [zeros.string[zeros.end() :] for term in numbers if (zeros := _ZEROS.match(term))]
     ends = [number[-_SUBSCRIBER:] for number in numbers if _PHONE.fullmatch(number)]
     hashes = [segment[:_HASH_PREFIX] for segment in map(str.lower, segments) if _HASH.fullmatch(segment)]
+    decimals = [found[1] for code in codes if (found := _BEFORE_UNIT.fullmatch(code))]
     versions = [found[1] for code in codes if (found := _ZERO_PARTS.fullmatch(code))]
     years = [f"20{found[1]}" for code in codes if (found := _SHORT_YEAR.fullmatch(code))]
-    return shorter + ends + hashes + versions + years + [date for code in codes for date in _dates(code)]
+    return shorter + ends + hashes + decimals + versions + years + [date for code in codes for date in _dates(code)]
 
 
 def signs(piece: str) -> list[str]:
     """Terms for the signs beside a number: the words for percent and currencies, and the number with its minus sign."""
-    negative = _NEGATIVE.match(piece)
+    negative = _NEGATIVE.search(piece)
     words = [_SIGNS[sign] for sign in _SIGN.findall(piece)]
     return words if negative is None else [*words, "-" + negative[1].replace(",", ".")]
 
