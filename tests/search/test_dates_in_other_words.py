@@ -51,3 +51,17 @@ def test_the_words_of_a_day_a_month_and_a_year():
     assert words("on 7 March 2023") == "7 march 2023-03-07 mar märz maerz mars marzo março maart"
     assert words("in March 2023") == "march 2023 03 mar märz maerz mars marzo março maart"
     assert words("in 2023") == ""
+
+
+def test_the_line_of_a_statement_is_found_by_its_day_alone():
+    shops = ("Bakery", "Rail tickets", "Bookshop", "Cinema", "Pharmacy", "Salary")
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for at in range(60):
+            day = f"{1 + 7 * at % 28:02}.{1 + at % 12:02}.2026"
+            store.add([Chunk(day, f"{day}  {shops[at % 6]}  -{17 + 3 * at}.40", source=f"2026-{at % 12}", position=at)])
+        for day, asked in (
+            ("01.01.2026", "1 January 2026"),
+            ("22.08.2026", "August 22, 2026"),
+            ("08.02.2026", "8. Februar 2026"),
+        ):
+            assert umi.search(f"what was booked on {asked}?", limit=1).ids == [day]

@@ -27,7 +27,7 @@ from umi_common.stores.lexical.analyzer import Analyzer, pieces
 from umi_common.stores.lexical.bm25 import QUERY_TERMS_MAX
 from umi_common.stores.lexical.corpus import Corpus
 from umi_common.stores.lexical.languages import ENGLISH, NOT_FOUND, all_function_words, word_forms
-from umi_common.stores.lexical.spellings import Spellings, one_edit_away, with_umlauts
+from umi_common.stores.lexical.spellings import Spellings, days_in_words, one_edit_away, with_umlauts
 
 SPELLED_TERMS_MAX = 64
 """A query with more distinct terms than this is not expanded by other spellings. A query with more words than this,
@@ -71,11 +71,16 @@ class QueryExpander:
         weight of the word. If no row holds a word, and it has no other forms, the terms one edit away, or else the two
         parts of a compound, are added with `TYPO_WEIGHT` times its weight. Of a long query, only the `QUERY_TERMS_MAX`
         terms with the largest weight * idf are looked up in other languages. The module shows an example.
+
+        A date that names its month ("3 March 2026") adds the term of the numeric forms of the day ("2026-03-03") if a
+        row holds it. Texts get no such term: it would take a third longer to cut them into terms.
         """
         language = self.analyzer.language_of(query)
         own = self.analyzer.of_language(language)
         first = own if own in self.analyzers and language != NOT_FOUND else self.analyzers[0]
         weights = first.weighted_terms(query, function_word_weight)
+        if days := self._counts(day for day in days_in_words(query) if day in self.corpus.codes):
+            weights = {**weights, **{day: 1.0 for day, held in days.items() if held}}
         forms = self._other_forms(query, first) if first is self.analyzer.of_language(ENGLISH) else {}
         # Nothing can be added: one language, no accents in the query and the index, no other forms, no unknown word.
         plain = len(self.analyzers) == 1 and query.isascii() and not self.spellings and not forms

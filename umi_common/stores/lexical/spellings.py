@@ -35,6 +35,7 @@ from itertools import islice
 from string import ascii_lowercase
 
 from umi_common.stores.lexical import languages
+from umi_common.times import MONTHS
 
 _HINT = re.compile(
     r"\d(?:\)? \(?\d| ?[apAP]\.?[mM]|[ -]?(?:[kKMB]\b|(?i:m[nilr]|b[ni]|th|ta))| ?[xX×*] ?\d| by \d"
@@ -166,6 +167,13 @@ _DATE = re.compile(
     r"(?P<day>\d\d?)(?P<sign>[./-])(?P<month>\d\d?)(?P=sign)(?P<year>(?:19|20)\d\d)"
     r"|(?P<y>(?:19|20)\d\d)(?P<s>[./]?)(?P<m>\d\d)(?P=s)(?P<d>\d\d)"
 )
+_MONTH = rf"(?P<{{}}>{'|'.join(MONTHS)})[a-zä]{{{{0,6}}}}\.?"
+_DATE_IN_WORDS = re.compile(
+    rf"(?<![\w.,/:-])(?:(?P<day>\d\d?)(?:st|nd|rd|th|\.)?[ -](?:of )?{_MONTH.format('month')}"
+    rf"|{_MONTH.format('m')} (?P<d>\d\d?)(?:st|nd|rd|th)?),?[ -](?P<year>(?:19|20)\d\d)(?!\w)",
+    re.IGNORECASE,
+)
+"""A date with the name of its month in English or German, or one that begins like it: 3 March 2026, March 3, 2026."""
 _HASH = re.compile(r"(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{7,64}")
 _HASH_PREFIX = 7
 """Number of digits to which Git shortens a hash."""
@@ -232,6 +240,14 @@ def common_terms(terms: Iterable[str], segments: Sequence[str], codes: Sequence[
     versions = [found[1] for code in codes if (found := _ZERO_PARTS.fullmatch(code))]
     years = [f"20{found[1]}" for code in codes if (found := _SHORT_YEAR.fullmatch(code))]
     return shorter + ends + hashes + decimals + versions + years + [date for code in codes for date in _dates(code)]
+
+
+def days_in_words(text: str) -> list[str]:
+    """The dates of the text that name their month, as 2026-03-03."""
+    return [
+        f"{date['year']}-{MONTHS[(date['month'] or date['m']).lower()]:02}-{int(date['day'] or date['d']):02}"
+        for date in _DATE_IN_WORDS.finditer(text)
+    ]
 
 
 def signs(piece: str) -> list[str]:
