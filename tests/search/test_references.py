@@ -175,6 +175,23 @@ def test_references_depend_on_the_chunks_and_not_on_the_history_of_writes():
             ]
 
 
+@pytest.mark.parametrize("others", range(1, 12))
+def test_a_passage_with_the_same_words_of_the_question_gains_nothing_by_a_name_wherever_the_named_one_is_stored(others):
+    question = "luna foo_bar window accounting"
+    luna = Chunk("luna", "Luna\nThe grey cat, foo_bar, sits at the window and does the accounting.")
+    alike = [
+        Chunk(f"a{at}", f"{at} dogs bark at luna, the accounting of foo_bar and a window.") for at in range(others)
+    ]
+    distant = [
+        Chunk(f"d{at}", f"{at} trees: {word} and rain.") for at, word in enumerate(["foo", "bar", "window", "luna"] * 5)
+    ]
+    found = []
+    for chunks in ([luna, *alike, *distant], [*distant, *alike, luna]):
+        with store_of(*chunks) as store, DualRetriever(store) as umi:
+            found.append([(hit.chunk.id, hit.score) for hit in umi.search(question, limit=40).hits])
+    assert found[0] == found[1] and found[0][0][0] == "luna"
+
+
 def test_a_text_has_the_same_name_when_it_is_added_as_after_the_store_is_opened_again(tmp_path):
     long_line = Chunk("long", "Ohio River. " + "It flows on and on. " * 40 + " >\nZorbian Quell\nHe was born in Skien.")
     found = []

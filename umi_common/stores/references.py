@@ -243,7 +243,7 @@ class References:
             return Named({}, {})
         holding = {name: self._holding_all(_codes_of(name) or name) for name in weights}
         rows = distinct(np.fromiter(chain(*(found[name] for name in weights), *holding.values()), np.int64))
-        weights_held = self._term_weights() @ self.index.held(self.query.terms, rows, self.config)
+        weights_held = _sums_held(self._term_weights(), self.index.held(self.query.terms, rows, self.config))
         held = dict(zip(rows.tolist(), weights_held.tolist(), strict=True))
         named: dict[int, float] = {}
         mentioning: dict[int, float] = {}
@@ -276,7 +276,7 @@ class References:
         rows = distinct(np.concatenate([source, target]))
         held = self.index.held(self.query.terms, rows, self.config)
         at = rows.searchsorted(source)
-        need = weights @ (~held[:, at] & held[:, rows.searchsorted(target)]) / total
+        need = _sums_held(weights, ~held[:, at] & held[:, rows.searchsorted(target)]) / total
         weight = by_name * np.minimum(1.0, NEED_SLOPE * need)
         weight += by_rare * np.minimum(1.0, NEED_SLOPE * np.maximum(0.0, need - NEED_OF_RARE))
         weight /= np.maximum(1.0, sums_by(at, weight, len(rows)))[at]
@@ -371,6 +371,12 @@ class References:
         terms = self.index.scorer(self.config).query(dict.fromkeys(name, 1.0)).terms
         holding: list[int] = rows[self.index.held(terms, rows, self.config).all(axis=0)].tolist()
         return holding
+
+
+def _sums_held(weights: Floats, held: Mask) -> Floats:
+    """(n,) sum of the weights (T,) of the terms that each column of `held` (T, n) holds."""
+    sums: Floats = (weights[:, np.newaxis] * held).sum(axis=0)  # `weights @ held` rounds equal columns differently
+    return sums
 
 
 def _largest(*tables: Floats) -> Floats:
