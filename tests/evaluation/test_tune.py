@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 from evaluation_toys import toy
 
-from umi_common import UmiConfig
+from umi_common import Chunk, UmiConfig
 from umi_common.errors import ConfigError
-from umi_common.evaluation import Between, compare, tune
+from umi_common.evaluation import Between, Dataset, Query, compare, tune
 from umi_common.evaluation.tune import _candidates, split_by_group, with_settings, write_toml
+from umi_common.sim import HashEmbedder
 
 GROUPS = [toy(f"g{i}") for i in range(10)]
 
@@ -129,3 +130,27 @@ def test_a_written_file_loads_as_the_same_configuration(tmp_path):
 def test_a_default_configuration_writes_no_table(tmp_path):
     write_toml(UmiConfig(), tmp_path / "umi.toml", "a note")
     assert (tmp_path / "umi.toml").read_text() == "# a note\n"
+
+
+def test_the_language_of_a_collection_can_be_tuned():
+    plurals = {
+        "haus": "Häuser",
+        "baum": "Bäume",
+        "wort": "Wörter",
+        "buch": "Bücher",
+        "land": "Länder",
+        "bild": "Bilder",
+    }
+    chunks = tuple(Chunk(stem, f"Zeile: die {plural} sind hier und dort") for stem, plural in plurals.items())
+    judged = {stem: {stem: 1} for stem in plurals}
+    german = Dataset("german", "german", chunks, tuple(Query(id=stem, text=stem) for stem in plurals), judged)
+    tuning = tune(
+        german,
+        {"analyzer.language": ["german"]},
+        metric="ndcg@1",
+        base=UmiConfig(analyzer={"language": "english"}),
+        embedder=HashEmbedder(),
+        show_progress=False,
+    )
+    assert tuning.settings == {"analyzer.language": "german"}
+    assert tuning.test_score == 1.0 > tuning.baseline_test_score

@@ -1,7 +1,8 @@
 """Search for the best configuration for a collection, and measure it on held-out groups of the collection.
 
-Stores are built once; a trial only changes the configuration. Every setting that needs no reindex can be tuned, such as
-BM25's k1 and b, fusion weights, neighbour shares, decay and routing.
+Stores are built once for each analyzer, and texts are embedded once; a trial only changes the configuration. Every
+setting except those of `embedder` can be tuned, such as BM25's k1 and b, fusion weights, neighbour shares, decay,
+routing and the analyzer.
 """
 
 from __future__ import annotations
