@@ -63,10 +63,13 @@ def best_rows(rows: Ints, scores: Floats, k: int, id_of: IdOf, *, above: float =
     rows, scores = rows.take(keep), scores.take(keep)
     order = (-scores).argsort()
     ranked, falling = rows.take(order), scores.take(order)
-    if np.count_nonzero(falling[1:] == falling[:-1]):  # three times as fast as `any`
-        numbers = ranked.tolist()
-        by_id = heapq.nsmallest(k, list(zip((-falling).tolist(), map(id_of, numbers), numbers, strict=True)))
-        ranked = np.array([row for _, _, row in by_id], np.int64)
+    starts = beginnings(falling)
+    if len(starts) < len(falling):  # some scores are equal
+        numbers, stops = ranked.tolist(), np.append(starts[1:], len(falling))
+        several = stops - starts > 1
+        for start, stop in zip(starts[several].tolist(), stops[several].tolist(), strict=True):
+            numbers[start:stop] = heapq.nsmallest(k, numbers[start:stop], key=id_of)
+        ranked = np.array(numbers, np.int64)
     return ranked[:k], falling[:k]
 
 

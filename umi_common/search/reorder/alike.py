@@ -40,7 +40,7 @@ first has the largest. Measured in docs/decisions.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
@@ -87,13 +87,20 @@ class Words:
         query: The words of the query, in order.
         joined: `joined_in` of the query, without function words and numbers.
         of_period: Whether the text is of the period that the query names.
+        read: Returns the words of a text, as `reader_for` of the query.
     """
 
     def __init__(
-        self, text: str, query: Sequence[str], joined: frozenset[str] = frozenset(), *, of_period: bool = False
+        self,
+        text: str,
+        query: Sequence[str],
+        joined: frozenset[str] = frozenset(),
+        *,
+        of_period: bool = False,
+        read: Callable[[str], tuple[str, ...]] = words_in,
     ) -> None:
         self._text, self._query, self._joined = text, query, joined
-        self._words = words_as_in(query, text) if len(text) <= CHARACTERS_MAX else ()
+        self._words = read(text) if len(text) <= CHARACTERS_MAX else ()
         self.all = frozenset(self._words)
         self._common = common = self.all.intersection(query)
         self._content = (common - all_function_words()) | (common & NEGATIONS)
@@ -129,7 +136,8 @@ class Words:
     @cached_property
     def touching(self) -> int:
         """Number of pairs in touching(i) at the top of this file."""
-        return len(frozenset(pairwise(self._words)).intersection(pairwise(self._query)))
+        beside = {(one, other) for (at, one), (then, other) in pairwise(self._places) if then - at == 1}
+        return len(beside.intersection(pairwise(self._query)))
 
     @cached_property
     def _places(self) -> list[tuple[int, str]]:
@@ -147,7 +155,8 @@ def reorder_alike(best: Best, *, query: str, of_period: Bools | None = None) -> 
     query_words = words_with_numbers(query)
     joined = frozenset(word for word in joined_in(query) - all_function_words() if not word[0].isdigit())
     inside = [False] * len(best.rows) if of_period is None else of_period[best.rows].tolist()
-    texts = [Words(text, query_words, joined, of_period=at) for text, at in zip(best.texts, inside, strict=True)]
+    read, pairs = reader_for(query_words), zip(best.texts, inside, strict=True)
+    texts = [Words(text, query_words, joined, of_period=at, read=read) for text, at in pairs]
     scores = best.scores.tolist()
 
     def passes(one: int, other: int) -> bool:
@@ -157,24 +166,26 @@ def reorder_alike(best: Best, *, query: str, of_period: Bools | None = None) -> 
         if a.held != b.held:
             fuller = a.held > b.held
         else:
-            better_order = _order(a) > _order(b) and a.sorted_asked == b.sorted_asked
-            earlier = a.neighbours >= b.neighbours and _earlier(a.firsts, b.firsts)
-            fuller = better_order or earlier or a.unjoined > b.unjoined
+            fuller = (
+                (a.sorted_asked == b.sorted_asked and _order(a) > _order(b))
+                or (a.neighbours >= b.neighbours and _earlier(a.firsts, b.firsts))
+                or a.unjoined > b.unjoined
+            )
         return fuller and _common(a.all, b.all) + _common(a.pairs, b.pairs) >= SHARED
 
     return best.after_passing(passes)
 
 
-def words_as_in(query: Sequence[str], text: str) -> tuple[str, ...]:
-    """`words_in` of a text, with numbers in the form of the query's, which are from `words_with_numbers`.
+def reader_for(query: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    """`words_in`, but with numbers in the form of the query's words, which are from `words_with_numbers`.
 
     Most queries hold no amount, and then the forms of all numbers, which take longer than the words, are not computed.
     """
     if any(map(AMOUNT.fullmatch, query)):
-        return words_with_numbers(text)
+        return words_with_numbers
     if any(map(str.isdecimal, query)):
-        return words_in(THOUSANDS.sub("", text))
-    return words_in(text)
+        return lambda text: words_in(THOUSANDS.sub("", text))
+    return words_in
 
 
 @lru_cache(TEXTS_KEPT)

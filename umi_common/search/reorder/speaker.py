@@ -105,8 +105,11 @@ def _speaker(chunk: Chunk) -> str | None:
     """The name, in lower case, of the speaker of the message with which a chunk begins; None: there is no message."""
     name = chunk.metadata.get(SPEAKER_KEY)
     if not isinstance(name, str):
-        found = _sender(chunk.indexed_text) or MESSAGE.match(chunk.indexed_text)
-        name = "" if found is None else found[1]
+        text = chunk.indexed_text
+        found = (_sender(text) or MESSAGE.match(text)) if ":" in text else None  # many texts have no colon
+        if found is None:
+            return None
+        name = found[1]
     words = words_in(name)
     return " ".join(words) if 0 < len(words) <= NAME_WORDS_MAX else None
 

@@ -141,4 +141,5 @@ def _late_interaction_share(config: LateInteractionConfig, pool: Pool, order: In
         return 0.0
     if not config.adaptive:
         return 1.0
-    return order_share(pool.calibration) * share_of_distinct(pool, order)
+    share = order_share(pool.calibration)
+    return share * share_of_distinct(pool, order) if share else 0.0

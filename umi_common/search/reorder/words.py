@@ -54,7 +54,7 @@ def spaced(words: Sequence[str]) -> str:
 
 def bare(word: str) -> str:
     """A word without the signs at its start and end; signs are all characters but letters, digits and underscores."""
-    return re.sub(r"^\W+|\W+$", "", word)
+    return word if word.isalnum() else re.sub(r"^\W+|\W+$", "", word)
 
 
 def near_best(lexical: Floats, rows: Ints, share: float) -> Bools:

@@ -243,7 +243,8 @@ class Core:
         while True:  # repeated if chunks were replaced or removed after their sequence numbers were looked up
             asked = [seq for seq in wanted if seq]
             rows = self.indexes.snapshot.rows
-            removed = set(rows.among(asked, ~rows.alive))  # the cache of chunks may still hold removed ones
+            # The cache of chunks may still hold removed ones.
+            removed = set(rows.among(asked, ~rows.alive)) if rows.living < len(rows) else ()
             found = self.chunks([seq for seq in asked if seq not in removed])
             gone = [at for at, seq in enumerate(wanted) if seq and seq not in found]
             if exact or not gone:
@@ -282,7 +283,7 @@ class Core:
         Waits for a running write of this process, and reads the commits of other processes.
         """
         rows = self.indexes.snapshot.rows
-        if not rows.among(seqs, rows.alive):
+        if not seqs or not rows.among(seqs, rows.alive):
             return []
         with self.writing:
             self.indexes.follow()

@@ -79,7 +79,7 @@ def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bo
     held = np.array([[float(own == head) for head in heads] for own in first])
     if not asks_meaning:
         held *= held.sum(axis=0) <= ENTRIES_MAX
-    if not held.any():
+    if len(heads) == 1 or not held.any():
         return held
     wanted = frozenset(terms_of(" ".join(heads)))
     counts = [len(wanted.intersection(terms_of(" ".join(words[: len(heads)])))) for words in beginnings]

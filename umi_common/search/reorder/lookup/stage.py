@@ -17,12 +17,11 @@ not represent such parts.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from umi_common.pool import Bools, Floats, Ints, Pool
+from umi_common.pool import Floats, Ints, Pool
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, FAR_CANDIDATES, Best
 from umi_common.search.reorder.lookup.codes import Code, codes_held, codes_in, with_words_beside
@@ -166,8 +165,7 @@ def reorder_by_lookup(best: Best, *, sought: Lookup, weight: float, terms_of: Te
     texts, own = best.texts, best.scores
     identifiers = codes_held(texts, sought.identifiers)
     full_names = full_names_held(texts, sought.full_names, sought.possible_names)
-    near = near_best(best.pool.lexical[:1], best.rows, KEYWORDS_SHARE)
-    words = _words_held(texts, sought, identifiers, near, terms_of)
+    words = _words_held(best, sought, identifiers, terms_of)
     g = np.hstack([words, names_held(texts, sought.names), full_names])
     held = int(g.any(axis=1).sum())
     best.facts.update(_counts(sought), held=held)
@@ -176,13 +174,13 @@ def reorder_by_lookup(best: Best, *, sought: Lookup, weight: float, terms_of: Te
     return best.sorted_by(raised(own, g, weight) + best_added(own, np.hstack([identifiers > 0, full_names])))
 
 
-def _words_held(texts: Sequence[str], sought: Lookup, identifiers: Floats, near: Bools, terms_of: TermsOf) -> Floats:
+def _words_held(best: Best, sought: Lookup, identifiers: Floats, terms_of: TermsOf) -> Floats:
     """(n, P) g of the parts of the query other than names, by the list at the top of this file.
 
     Args:
         identifiers: (n, I) g of the identifiers.
-        near: (n,) whether a text has nearly the best BM25.
     """
+    texts = best.texts
     wanted = [each for each in (*map(str.split, sought.phrases), sought.keywords, sought.content.split()) if each]
     words = [words_if_any(text, wanted) for text in texts]
     codes = with_words_beside(codes_held(texts, sought.codes), texts, sought.beside, terms_of)
@@ -194,8 +192,9 @@ def _words_held(texts: Sequence[str], sought: Lookup, identifiers: Floats, near:
     entries = entries_held(texts, sought.heads, asks_meaning=sought.asks_meaning, terms_of=terms_of)
     if not sought.keywords:
         return entries
+    near = near_best(best.pool.lexical[:1], best.rows, KEYWORDS_SHARE)
     keywords = [holds_all(text, sought.keywords) for text in words]
-    return np.hstack([np.array(keywords)[:, np.newaxis] & near[:, np.newaxis], entries])
+    return np.hstack([(np.array(keywords) & near)[:, np.newaxis], entries])
 
 
 def _counts(sought: Lookup) -> dict[str, int]:
