@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -146,16 +146,17 @@ def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: 
     references = referring(pool, ranked.stages["references"]) if "references" in ranked.stages else {}
     known = ranked.relevance
     relevance = [None] * len(rows) if known is None else np.sort(known[rows])[::-1].tolist()
-    extra_ranks = {arm: falling_ranks(scores) for arm, scores in pool.extra.items()}
-    ranks = {name: falling_ranks(scores) for name, scores in ranked.stages.items()}
+    signals = _signals(pool, rows)
+    scores = {name: each[rows].tolist() for name, each in ranked.stages.items()}
+    ranks = {name: falling_ranks(each)[rows].tolist() for name, each in ranked.stages.items()}
     return tuple(
         Hit(
             chunks[pool.ids[row]],
             float(ranked.scores[row]),
             at + 1,
-            _signals(pool, row, extra_ranks),
-            {name: float(scores[row]) for name, scores in ranked.stages.items()},
-            {name: int(each[row]) for name, each in ranks.items()},
+            next(signals),
+            {name: each[at] for name, each in scores.items()},
+            {name: each[at] for name, each in ranks.items()},
             tuple(folded.get(row, ())),
             relevance[at],
             named=bool(pool.named[row]),
@@ -165,15 +166,18 @@ def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: 
     )
 
 
-def _signals(pool: Pool, row: int, extra_ranks: Mapping[str, Ints]) -> tuple[Signal, ...]:
-    """The signals of a row: first the signals of the store's arms that answered, for the query and then for each of its
-    variations; then the signals of the extra arms that found the row."""
+def _signals(pool: Pool, rows: Ints) -> Iterator[tuple[Signal, ...]]:
+    """The signals of each row: first the signals of the store's arms that answered, for the query and then for each of
+    its variations; then the signals of the extra arms that found the row."""
     arms = ("lexical", pool.lexical, pool.lexical_rank), ("dense", pool.dense, pool.dense_rank)
     own = [
-        Signal(arm, variation, int(ranks[variation, row]) or None, float(scores[variation, row]))
+        (arm, variation, ranks[variation, rows].tolist(), scores[variation, rows].tolist())
         for variation in range(pool.variations)
         for arm, scores, ranks in {"text": arms[:1], "vector": arms[1:]}.get(pool.mode, arms)
     ]
-    scores_of = {arm: float(scores[row]) for arm, scores in pool.extra.items()}
-    extra = [Signal(arm, 0, int(extra_ranks[arm][row]), score) for arm, score in scores_of.items() if score > 0]
-    return (*own, *extra)
+    extra = [
+        (arm, 0, falling_ranks(scores)[rows].tolist(), scores[rows].tolist()) for arm, scores in pool.extra.items()
+    ]
+    for at in range(len(rows)):
+        of_arms = [Signal(arm, variation, ranks[at] or None, scores[at]) for arm, variation, ranks, scores in own]
+        yield (*of_arms, *(Signal(arm, 0, ranks[at], scores[at]) for arm, _, ranks, scores in extra if scores[at] > 0))

@@ -111,8 +111,9 @@ def recall(
         arm_hits = {} if arms is None else arms.hits(others[: len(arm_calls)], trace)
         if arm_hits:
             facts["arms"] = {name: len(hits.scores) for name, hits in arm_hits.items()}
-    lost = () if period is None else period.degraded
-    recalled = Recalled(replace(pool, degraded=(*lost, *pool.degraded)), arm_hits=arm_hits, added_ids=ids)
+    if period is not None:
+        pool = replace(pool, degraded=(*period.degraded, *pool.degraded))
+    recalled = Recalled(pool, arm_hits=arm_hits, added_ids=ids)
     if decision.deep:
         recalled = yield from _with_variations(components, request, recalled, value_of(others[-1]), trace)
     if not decides_by_evidence(components, request):
@@ -295,7 +296,8 @@ def _probes(
     probes = [Probe(request.searched, ids=ids, typed=request.query, references=enabled and by_query)]
     probes += [Probe(question, references=enabled and by_questions) for question in request.questions]
     probes += [Probe(variation) for variation in variations]
-    return [replace(probe, vector=vector) for probe, vector in zip_longest(probes, known)]
+    pairs = zip_longest(probes, known)
+    return [probe if vector is None else replace(probe, vector=vector) for probe, vector in pairs]
 
 
 def _first_with_period(request: SearchRequest) -> int:

@@ -128,16 +128,12 @@ class Words:
         return sorted(word for _, word in self._places)
 
     @cached_property
-    def neighbours(self) -> int:
-        """Number of pairs in neighbours(i) at the top of this file."""
-        near = {(one, other) for (at, one), (then, other) in pairwise(self._places) if then - at <= REACH}
-        return len(near.intersection(pairwise(word for word in self._query if word in self._common)))
-
-    @cached_property
-    def touching(self) -> int:
-        """Number of pairs in touching(i) at the top of this file."""
-        beside = {(one, other) for (at, one), (then, other) in pairwise(self._places) if then - at == 1}
-        return len(beside.intersection(pairwise(self._query)))
+    def order(self) -> tuple[int, int]:
+        """Number of pairs in neighbours(i), and in touching(i), at the top of this file."""
+        steps = [(then - at, (one, other)) for (at, one), (then, other) in pairwise(self._places)]
+        near, beside = ({pair for distance, pair in steps if distance <= most} for most in (REACH, 1))
+        asked = pairwise(word for word in self._query if word in self._common)
+        return len(near.intersection(asked)), len(beside.intersection(pairwise(self._query)))
 
     @cached_property
     def _places(self) -> list[tuple[int, str]]:
@@ -167,8 +163,8 @@ def reorder_alike(best: Best, *, query: str, of_period: Bools | None = None) -> 
             fuller = a.held > b.held
         else:
             fuller = (
-                (a.sorted_asked == b.sorted_asked and _order(a) > _order(b))
-                or (a.neighbours >= b.neighbours and _earlier(a.firsts, b.firsts))
+                (a.sorted_asked == b.sorted_asked and a.order > b.order)
+                or (a.order[0] >= b.order[0] and _earlier(a.firsts, b.firsts))
                 or a.unjoined > b.unjoined
             )
         return fuller and _common(a.all, b.all) + _common(a.pairs, b.pairs) >= SHARED
@@ -198,10 +194,6 @@ def words_with_numbers(text: str) -> tuple[str, ...]:
 def joined_in(text: str) -> frozenset[str]:
     """The words of a text in lower case, each with the words that hyphens join to it."""
     return frozenset(JOINED.findall(text.lower()))
-
-
-def _order(text: Words) -> tuple[int, int]:
-    return text.neighbours, text.touching
 
 
 def _earlier(one: Sequence[int], other: Sequence[int]) -> bool:

@@ -160,14 +160,17 @@ def _held(texts: Sequence[str], name: str, *, any_case: bool) -> list[float]:
     found = [pattern.search(text) if maybe else None for text, maybe in zip(texts, may_hold, strict=True)]
     g = [1.0 - name.start() / len(text) if name else 0.0 for text, name in zip(texts, found, strict=True)]
     others = [text for text, own in zip(texts, g, strict=True) if not own]
-    words = (_pattern(word, any_case=any_case) for word in name.split())
-    if len(texts) - len(others) <= HOLDERS_MAX and all(_is_in_several(word, others) for word in words):
+    in_several = (_is_in_several(word, others, any_case=any_case) for word in name.split())
+    if len(texts) - len(others) <= HOLDERS_MAX and all(in_several):
         return g
     return [0.0] * len(texts)
 
 
-def _is_in_several(word: re.Pattern[str], texts: Sequence[str]) -> bool:
-    found = (text for text in texts if word.search(text) is not None)
+def _is_in_several(word: str, texts: Sequence[str], *, any_case: bool) -> bool:
+    parts, pattern = LETTERS_OR_DIGITS.findall(word), _pattern(word, any_case=any_case)
+    # Beyond ASCII, a pattern for any case also matches letters that `lower` does not change, such as the long s.
+    may_hold = (text for text in texts if not text.isascii() or all(part in text for part in parts))
+    found = (text for text in may_hold if pattern.search(text) is not None)
     return len(list(islice(found, SHARED_MIN))) == SHARED_MIN
 
 
