@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from functools import lru_cache
 from inspect import Parameter, signature
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -132,7 +133,7 @@ class RecallRequest:
         Raises:
             SearchUnavailable: As `Store.recall`.
         """
-        lacking = _options_lacking(store.recall)
+        lacking = _options_lacking(getattr(store.recall, "__func__", store.recall))
         options = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in lacking}
         return store.recall(options.pop("probes"), **options)
 
@@ -165,6 +166,7 @@ LATER_OPTIONS = frozenset({"strategy", "embedder_timeout_seconds"})
 the candidates and scores of the arm that the strategy names."""
 
 
+@lru_cache(maxsize=16)
 def _options_lacking(recall: Callable[..., Any]) -> frozenset[str]:
     try:
         parameters = signature(recall).parameters.values()

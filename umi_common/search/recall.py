@@ -365,7 +365,7 @@ def _ask_store(
 def _recall_each(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
     """A pool for each request: one call for all if the store has `recall_many`, else one call for each."""
     recall_many: Callable[[Sequence[RecallRequest]], list[Pool]] | None = getattr(store, "recall_many", None)
-    if recall_many is not None:
+    if recall_many is not None and len(searches) > 1:
         return recall_many(searches)
     return [each.run(store) for each in searches]
 

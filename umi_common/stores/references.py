@@ -269,6 +269,8 @@ class References:
         target, by_name, by_rare, by_part, part = np.concatenate(by_source, axis=1)
         target = target.astype(np.int64)
         kept = self.allowed[target]
+        if not kept.any():
+            return None
         source, target, by_rare = source[kept], target[kept], by_rare[kept]
         asked = np.array(self.index.codes([term.text for term in self.query.terms]))
         new_part = (part[kept][:, np.newaxis] != asked).all(axis=1)

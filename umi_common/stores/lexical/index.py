@@ -249,7 +249,7 @@ class LexicalIndex:
             source[v, at], source_bound[v] = scorer.score_sources(query, owners)
             bound[v], coverage[v] = scorer.bound(query), query.coverage
             if query.rare:
-                rare[v, at] = np.isin(living, scorer.rows_of_rare(query))
+                rare[v, at] = np.equal.outer(living, scorer.rows_of_rare(query)).any(axis=1)
             own = self.analyzer.language_of(text)
             others = np.array([differ(own, language) for language in self.analyzer.languages])
             other_language[v, at] = others[languages]
