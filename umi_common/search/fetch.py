@@ -33,6 +33,7 @@ def fetch(
     trace: TraceBuilder,
     *,
     wanted: int,
+    more: Sequence[int] = (),
 ) -> Body[tuple[dict[str, Chunk], RankedPool]]:
     """(chunks of the best rows by id, the ranking of these rows).
 
@@ -41,9 +42,13 @@ def fetch(
     taken instead.
 
     Args:
-        wanted: Largest number of chunks to return; fewer are returned if the rows run out.
+        wanted: Number of chunks of the best rows; fewer are returned if the rows run out.
+        more: Rows that are fetched, too, if they are not among the best.
     """
     pool, order = recalled.pool, ranked.order
+    added = np.isin(order[wanted:], more)
+    order = np.concatenate([order[:wanted], order[wanted:][added], order[wanted:][~added]])
+    wanted += int(added.sum())
     duplicates = components.config.duplicates
     finder = DuplicateFinder(duplicates) if duplicates.enabled else None
     row_of: dict[str, int] = {}
@@ -71,7 +76,7 @@ def fetch(
                     chunks[id] = chunk
         if finder is not None:
             facts["folded"] = len(row_of) - len(chunks)
-    kept = np.array([row_of[id] for id in chunks], dtype=np.int64)
+    kept = ranked.order[np.isin(ranked.order, [row_of[id] for id in chunks])]
     return chunks, replace(ranked, order=kept, suppressed=tuple(suppressed))
 
 

@@ -132,7 +132,8 @@ def _rank_and_fetch(
         config.mmr.pool if config.mmr.enabled else 0,
         *(stage.reads for stage in stages),
     )
-    chunks, ranked = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted)
+    more = [row for stage in stages for row in stage.more]
+    chunks, ranked = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted, more=more)
     for stage in stages if chunks else ():
         ranked = stage.apply(pool, ranked, chunks, trace)
     return chunks, ranked

@@ -67,7 +67,7 @@ ARTICLE = re.compile(
 
 def reorder_by_speaker(best: Best, *, query: str, weight: float) -> RankedPool:
     """The ranking by the formula at the top of this file."""
-    speakers = [_speaker(chunk) for chunk in best.chunks]
+    speakers = [speaker_of(chunk) for chunk in best.chunks]
     names = {name for name in speakers if name is not None}
     named = named_in(query, names)
     best.facts.update(speakers=len(names), named=len(named))
@@ -101,7 +101,7 @@ def named_in(query: str, names: Set[str]) -> dict[str, str]:
     return {name: " ".join(part) for name in names for part in parts if set(part) <= set(name.split())}
 
 
-def _speaker(chunk: Chunk) -> str | None:
+def speaker_of(chunk: Chunk) -> str | None:
     """The name, in lower case, of the speaker of the message with which a chunk begins; None: there is no message."""
     name = chunk.metadata.get(SPEAKER_KEY)
     if not isinstance(name, str):

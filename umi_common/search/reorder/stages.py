@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -16,7 +16,16 @@ from umi_common.ranking.neighbours import order_share, share_of_distinct
 from umi_common.ranking.period import PeriodBoost
 from umi_common.search.rank import RankedPool
 from umi_common.search.recall import Components
-from umi_common.search.reorder import alike, excluded, in_time_order, late_interaction, number_pairs, speaker, word_runs
+from umi_common.search.reorder import (
+    alike,
+    excluded,
+    headings,
+    in_time_order,
+    late_interaction,
+    number_pairs,
+    speaker,
+    word_runs,
+)
 from umi_common.search.reorder.best import CANDIDATES, Best
 from umi_common.search.reorder.lookup.stage import lookup_of, reorder_by_lookup
 from umi_common.search.reorder.words import words_in
@@ -33,6 +42,8 @@ class ReorderStage(NamedTuple):
     reads: int
     """Number of best candidates whose chunks the stage reads, at least 1."""
     reorder: Callable[[Best], RankedPool]
+    more: Sequence[int] = ()
+    """Rows whose chunks are fetched whatever their rank. If there are any, the stage gets all fetched candidates."""
 
     def apply(self, pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], trace: TraceBuilder) -> RankedPool:
         """The ranking with these candidates reordered; unchanged, with a degradation in the trace, if a model fails.
@@ -40,7 +51,7 @@ class ReorderStage(NamedTuple):
         Args:
             chunks: Chunk of each ranked row, by id.
         """
-        rows = np.sort(ranked.order[: self.reads])
+        rows = np.sort(ranked.order if self.more else ranked.order[: self.reads])
         with trace.stage(self.name) as facts:
             facts["candidates"] = len(rows)
             try:
@@ -82,9 +93,11 @@ def reorder_stages(
         of_period = None if boost is None else boost.lifted
         by_words = partial(alike.reorder_alike, query=request.searched, of_period=of_period)
         yield ReorderStage("alike", alike.COMPARED, by_words)
-        if request.exclusion is not None and terms_of is not None:
-            exclude = partial(excluded.reorder_excluded, exclusion=request.exclusion, terms_of=terms_of)
-            yield ReorderStage("excluded", CANDIDATES, exclude)
+    if config.neighbours.enabled and (below := headings.rows_below(pool, order)):
+        yield ReorderStage("headings", headings.HEADINGS_READ, headings.reorder_below_headings, more=below)
+    if config.fusion.alike and request.exclusion is not None and terms_of is not None:
+        exclude = partial(excluded.reorder_excluded, exclusion=request.exclusion, terms_of=terms_of)
+        yield ReorderStage("excluded", CANDIDATES, exclude)
     if latest_or_first is not None:
         weight = config.when.order_boost
         by_time = partial(in_time_order.reorder_by_time, query=outside, asked=latest_or_first, weight=weight)

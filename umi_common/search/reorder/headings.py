@@ -1,0 +1,127 @@
+"""Put the chunks below a heading directly behind it.
+
+A splitter leaves a heading alone in a chunk if the paragraph below it is longer than a chunk. For "where did we sleep
+on day 9?", the heading "Day 9, Tuesday" then matches best, and the text below it, which answers, lacks the day.
+
+    final(b) = max(score(b), `SHARE` * score(h) + (1 - `SHARE`) * score(b))      for each chunk b below heading h
+
+The heading h is one of the best `HEADINGS_MAX` candidates, and has at least the share `SCORE` of the best score. It is
+one line of at most `HEADING_TERMS` terms that begins with no small letter and ends no sentence. The chunks below it are
+the next ones of its source, at most `BELOW_MAX` and up to the next such line. Each has the time of the heading and at
+least `LONGER` times as many terms.
+
+A line that is not `MARKED` may also be a note or a message of a chat. It is a heading only if it has no speaker ("Mira:
+Lisbon"), and if the next chunk has at least `PARAGRAPH_TERMS` terms and `PARAGRAPH_LONGER` times as many as the line.
+The relevance of a chunk below becomes that of its heading, if it is smaller. Measured in docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import takewhile
+
+import numpy as np
+
+from umi_common.pool import NO_POSITION, NO_SOURCE, Ints, Pool
+from umi_common.search.rank import RankedPool
+from umi_common.search.reorder.best import Best
+from umi_common.search.reorder.speaker import speaker_of
+from umi_common.types import Chunk
+
+HEADINGS_MAX = 5
+"""Number of best candidates that may be a heading."""
+HEADINGS_READ = 20
+"""Number of best candidates for which the chunks below are fetched; the stages before this one then reorder them."""
+HEADING_TERMS = 15
+"""Largest number of terms of a heading, with the terms of a title that is searched with it."""
+SCORE = 0.5
+"""Smallest share of the best score that a heading has."""
+BELOW_MAX = 3
+"""Largest number of chunks that are put behind one heading."""
+LONGER = 2
+"""A chunk below a heading has at least so many times the terms of the heading."""
+MARKED = re.compile(r"\W|(?:\w+ |第)?\d|.*[:：]$")
+"""Matches a line that begins with a sign, a number, or a word and a number ("Day 9"), or that ends with a colon."""
+PARAGRAPH_TERMS, PARAGRAPH_LONGER = 30, 4
+"""Smallest length of the chunk below a line that is not marked: in terms, and in lengths of the line. A splitter leaves
+a shorter paragraph in one chunk with its heading."""
+SHARE = 0.99
+"""Share of the heading's score in the score of a chunk below: it comes directly behind the heading."""
+SENTENCE_END = (".", "!", "?", "…", "。", "！", "？", ",", ";")
+"""Signs with which no heading ends. "?" ends a question of a chat more often than a heading."""
+
+
+def rows_below(pool: Pool, order: Ints) -> list[int]:
+    """The rows that may be below one of the first `HEADINGS_READ` rows by lengths, positions and times, each once.
+
+    Args:
+        order: The rows of the pool, best first.
+    """
+    below = (row for heading in order[:HEADINGS_READ].tolist() for row in _below(pool, heading))
+    return list(dict.fromkeys(below))
+
+
+def reorder_below_headings(best: Best) -> RankedPool:
+    """The ranking by the formula at the top of this file."""
+    former, scores, relevance = best.scores, best.scores, best.ranked.relevance
+    relevance = None if relevance is None else np.array(relevance)
+    for heading, below in _below_headings(best):
+        scores[below] = max(scores[below], SHARE * former[heading] + (1.0 - SHARE) * former[below])
+        if relevance is not None:
+            row = best.rows[below]
+            relevance[row] = max(relevance[row], relevance[best.rows[heading]])
+    raised = scores > former
+    best.facts["raised"] = int(raised.sum())
+    reordered = best.after_passing(lambda one, other: bool(raised[one] and scores[one] > scores[other]))
+    return replace(reordered, relevance=relevance)
+
+
+def is_heading(chunk: Chunk, terms: int, terms_below: int) -> bool:
+    """Whether a chunk reads as a heading of the next one, by the conditions at the top of this file.
+
+    Args:
+        terms: Number of terms of the chunk.
+        terms_below: Number of terms of the next chunk.
+    """
+    if not _may_be_heading(chunk.text, terms):
+        return False
+    is_paragraph = terms_below >= max(PARAGRAPH_TERMS, PARAGRAPH_LONGER * terms)
+    return MARKED.match(chunk.text.strip()) is not None or (is_paragraph and speaker_of(chunk) is None)
+
+
+def _may_be_heading(text: str, terms: int) -> bool:
+    line = text.strip()
+    one_line = terms <= HEADING_TERMS and "\n" not in line
+    return one_line and not line[:1].islower() and not line.endswith(SENTENCE_END)
+
+
+def _below_headings(best: Best) -> Iterator[tuple[int, int]]:
+    """(heading, chunk below), both as indices of `best.rows`, for each heading and each chunk below it."""
+    index_of = {row: at for at, row in enumerate(best.rows.tolist())}
+    lengths, least = best.pool.length[best.rows].tolist(), SCORE * best.scores.max(initial=0.0)
+    for row in best.ranked.order[:HEADINGS_MAX].tolist():
+        heading, below = index_of[row], [index_of[each] for each in _below(best.pool, row) if each in index_of]
+        far_worse = not 0 < least <= best.ranked.scores[row]
+        if not below or far_worse or not is_heading(best.chunks[heading], lengths[heading], lengths[below[0]]):
+            continue
+        yield heading, below[0]
+        in_section = takewhile(lambda at: not _may_be_heading(best.chunks[at].text, lengths[at]), below[1:])
+        yield from ((heading, each) for each in in_section)
+
+
+def _below(pool: Pool, heading: int) -> list[int]:
+    """The rows that may be below a heading by lengths, positions and times, in the order of the source."""
+    source, position, length = int(pool.source[heading]), int(pool.position[heading]), int(pool.length[heading])
+    rows: list[int] = []
+    if length > HEADING_TERMS or source == NO_SOURCE or position == NO_POSITION:
+        return rows
+    distance = np.where(pool.source == source, pool.position - position, 0)
+    near = np.flatnonzero((distance > 0) & (distance <= BELOW_MAX))
+    for row in near[np.argsort(distance[near])].tolist():
+        same_time = np.array_equal(pool.age_hours[[heading]], pool.age_hours[[row]], equal_nan=True)
+        if distance[row] != len(rows) + 1 or not same_time or pool.length[row] < LONGER * length:
+            break
+        rows.append(row)
+    return rows
