@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,10 +18,14 @@ CANDIDATES = 50
 FAR_CANDIDATES = 200
 """Number of best candidates that are read for parts of the query that a text may hold although its score is low."""
 
+BEHIND = 0.99
+"""Share of a chunk's score in the score of a chunk that is put behind it, so that others rarely come between."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Best:
-    """The best k candidates of a ranking, sorted by row. A stage returns `sorted_by`, `after_passing` or `ranked`."""
+    """The best k candidates of a ranking, sorted by row. A stage returns `sorted_by`, `after_passing`,
+    `put_behind` or `ranked`."""
 
     stage: str
     """Name of the stage in `Hit.stages` and in the trace."""
@@ -75,6 +79,25 @@ class Best:
         changed = np.array(self.ranked.scores)
         changed[rows] = self.ranked.scores[first]
         return self._changed(rows, changed)
+
+    def put_behind(self, pairs: Iterable[tuple[int, int]]) -> RankedPool:
+        """The ranking with chunks put directly behind others: final(b) = max(score(b), `BEHIND` * score(a) +
+        (1 - `BEHIND`) * score(b)) for each pair (a, b). The relevance of b is raised to that of a, if it is smaller.
+
+        Args:
+            pairs: Indices of `rows`.
+        """
+        former, scores, relevance = self.scores, self.scores, self.ranked.relevance
+        relevance = None if relevance is None else np.array(relevance)
+        for one, behind in pairs:
+            scores[behind] = max(scores[behind], BEHIND * former[one] + (1.0 - BEHIND) * former[behind])
+            if relevance is not None:
+                row = self.rows[behind]
+                relevance[row] = max(relevance[row], relevance[self.rows[one]])
+        raised = scores > former
+        self.facts["raised"] = int(raised.sum())
+        reordered = self.after_passing(lambda one, other: bool(raised[one] and scores[one] > scores[other]))
+        return replace(reordered, relevance=relevance)
 
     def _changed(self, rows: Ints, scores: Floats) -> RankedPool:
         """The ranking with its first k rows in the order of `rows`, and with new scores (n,)."""

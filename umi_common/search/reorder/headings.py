@@ -3,23 +3,20 @@
 A splitter leaves a heading alone in a chunk if the paragraph below it is longer than a chunk. For "where did we sleep
 on day 9?", the heading "Day 9, Tuesday" then matches best, and the text below it, which answers, lacks the day.
 
-    final(b) = max(score(b), `SHARE` * score(h) + (1 - `SHARE`) * score(b))      for each chunk b below heading h
-
-The heading h is one of the best `HEADINGS_MAX` candidates, and has at least the share `SCORE` of the best score. It is
+The heading is one of the best `HEADINGS_MAX` candidates, and has at least the share `SCORE` of the best score. It is
 one line of at most `HEADING_TERMS` terms that begins with no small letter and ends no sentence. The chunks below it are
 the next ones of its source, at most `BELOW_MAX` and up to the next such line. Each has the time of the heading and at
 least `LONGER` times as many terms.
 
 A line that is not `MARKED` may also be a note or a message of a chat. It is a heading only if it has no speaker ("Mira:
 Lisbon"), and if the next chunk has at least `PARAGRAPH_TERMS` terms and `PARAGRAPH_LONGER` times as many as the line.
-The relevance of a chunk below becomes that of its heading, if it is smaller. Measured in docs/decisions.md.
+`Best.put_behind` is the formula. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import takewhile
 
 import numpy as np
@@ -47,8 +44,6 @@ MARKED = re.compile(r"\W|(?:\w+ |第)?\d|.*[:：]$")
 PARAGRAPH_TERMS, PARAGRAPH_LONGER = 30, 4
 """Smallest length of the chunk below a line that is not marked: in terms, and in lengths of the line. A splitter leaves
 a shorter paragraph in one chunk with its heading."""
-SHARE = 0.99
-"""Share of the heading's score in the score of a chunk below: it comes directly behind the heading."""
 SENTENCE_END = (".", "!", "?", "…", "。", "！", "？", ",", ";")
 """Signs with which no heading ends. "?" ends a question of a chat more often than a heading."""
 
@@ -64,18 +59,8 @@ def rows_below(pool: Pool, order: Ints) -> list[int]:
 
 
 def reorder_below_headings(best: Best) -> RankedPool:
-    """The ranking by the formula at the top of this file."""
-    former, scores, relevance = best.scores, best.scores, best.ranked.relevance
-    relevance = None if relevance is None else np.array(relevance)
-    for heading, below in _below_headings(best):
-        scores[below] = max(scores[below], SHARE * former[heading] + (1.0 - SHARE) * former[below])
-        if relevance is not None:
-            row = best.rows[below]
-            relevance[row] = max(relevance[row], relevance[best.rows[heading]])
-    raised = scores > former
-    best.facts["raised"] = int(raised.sum())
-    reordered = best.after_passing(lambda one, other: bool(raised[one] and scores[one] > scores[other]))
-    return replace(reordered, relevance=relevance)
+    """The ranking with the chunks below a heading directly behind it."""
+    return best.put_behind(_below_headings(best))
 
 
 def is_heading(chunk: Chunk, terms: int, terms_below: int) -> bool:

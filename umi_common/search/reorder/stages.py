@@ -18,6 +18,7 @@ from umi_common.search.rank import RankedPool
 from umi_common.search.recall import Components
 from umi_common.search.reorder import (
     alike,
+    answers,
     excluded,
     headings,
     in_time_order,
@@ -95,6 +96,8 @@ def reorder_stages(
         yield ReorderStage("alike", alike.COMPARED, by_words)
     if config.neighbours.enabled and (below := headings.rows_below(pool, order)):
         yield ReorderStage("headings", headings.HEADINGS_READ, headings.reorder_below_headings, more=below)
+    if config.neighbours.enabled and (after := answers.rows_after(pool, order)):
+        yield ReorderStage("answers", answers.QUESTIONS_READ, answers.reorder_answers, more=after)
     if config.fusion.alike and request.exclusion is not None and terms_of is not None:
         exclude = partial(excluded.reorder_excluded, exclusion=request.exclusion, terms_of=terms_of)
         yield ReorderStage("excluded", CANDIDATES, exclude)

@@ -1,0 +1,78 @@
+"""Put the answer in a chat directly behind its question.
+
+"Sage green, two coats" answers "which paint did you use for the kitchen?" and holds none of its words. If calibration
+finds no order in a chat of short talks, the stage `neighbours` raises no message beside a good one, and only the
+question is found.
+
+The question is one of the best `QUESTIONS_MAX` candidates, has at least the share `SCORE` of the best score and at most
+`QUESTION_TERMS` terms, and ends with "?". The answer is the next chunk of its source, at most `TALK_HOURS` later, is no
+question, and has another speaker; texts without speakers, such as those of an FAQ, count as well. `Best.put_behind` is
+the formula. Measured in docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from umi_common.pool import NO_POSITION, NO_SOURCE, Ints, Pool
+from umi_common.search.rank import RankedPool
+from umi_common.search.reorder.best import Best
+from umi_common.search.reorder.speaker import speaker_of
+
+QUESTIONS_MAX = 3
+"""Number of best candidates whose answers are raised. With 5, LoCoMo loses three right messages among ten."""
+QUESTIONS_READ = 20
+"""Number of best candidates whose next chunk is fetched; the stages before this one then reorder them."""
+SCORE = 0.5
+"""Smallest share of the best score that a question has."""
+QUESTION_TERMS = 30
+"""Largest number of terms of a question."""
+TALK_HOURS = 1.0
+"""Longest time, in hours, from a question to its answer: later messages begin another talk."""
+QUESTION_MARKS = ("?", "？")
+
+
+def rows_after(pool: Pool, order: Ints) -> list[int]:
+    """The rows that may answer one of the first `QUESTIONS_READ` rows by lengths, positions and times, each once.
+
+    Args:
+        order: The rows of the pool, best first.
+    """
+    found = (_after(pool, question) for question in order[:QUESTIONS_READ].tolist())
+    return list(dict.fromkeys(row for row in found if row is not None))
+
+
+def reorder_answers(best: Best) -> RankedPool:
+    """The ranking with each answer directly behind its question."""
+    return best.put_behind(_answers(best))
+
+
+def _answers(best: Best) -> Iterator[tuple[int, int]]:
+    """(question, its answer) as indices of `best.rows`."""
+    index_of = {row: at for at, row in enumerate(best.rows.tolist())}
+    least = SCORE * best.scores.max(initial=0.0)
+    for row in best.ranked.order[:QUESTIONS_MAX].tolist():
+        question, answer = index_of[row], index_of.get(_after(best.pool, row))
+        if answer is None or not 0 < least <= best.ranked.scores[row] or not _asks(best, question):
+            continue
+        asker, speaker = speaker_of(best.chunks[question]), speaker_of(best.chunks[answer])
+        if not _asks(best, answer) and (asker is None or asker != speaker):
+            yield question, answer
+
+
+def _asks(best: Best, at: int) -> bool:
+    return best.chunks[at].text.rstrip().endswith(QUESTION_MARKS)
+
+
+def _after(pool: Pool, question: int) -> int | None:
+    """The next row of the source, if it may answer a question by lengths, positions and times; else None."""
+    source, position, age = pool.source[question], pool.position[question], pool.age_hours[question]
+    if source == NO_SOURCE or position == NO_POSITION or pool.length[question] > QUESTION_TERMS:
+        return None
+    for row in np.flatnonzero((pool.source == source) & (pool.position == position + 1)).tolist():
+        later = age - pool.age_hours[row]
+        if 0 <= later <= TALK_HOURS or (np.isnan(age) and np.isnan(pool.age_hours[row])):
+            return int(row)
+    return None
