@@ -573,6 +573,15 @@ def test_a_model_that_is_not_there_leaves_no_empty_store(notes, tmp_path):
         assert not (tmp_path / "store").exists()
 
 
+def test_index_reads_the_settings_of_the_environment_without_a_file_of_settings(notes, tmp_path):
+    model = umi("index", notes, "--store", tmp_path / "a", env={**os.environ, "UMI_EMBEDDER__MODEL": "no-such-model"})
+    assert model.returncode == 1
+    assert "no-such-model" in model.stderr
+    umi("index", notes, "--store", tmp_path / "b", env={**os.environ, "UMI_ANALYZER__LANGUAGE": "german"})
+    with HybridStore.open(tmp_path / "b", read_only=True) as store:
+        assert store.config.analyzer.language == "german"
+
+
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, typer.Abort])
 def test_ctrl_c_in_any_command_ends_with_130_and_one_line(kind, monkeypatch, capsys):
     def interrupted(**options):

@@ -72,7 +72,7 @@ def index(
     from umi_common.stores.embedded.hybrid import HybridStore
 
     checked_roots(paths, remove_missing=remove_missing)  # raises before a store is created
-    settings = None if config is None else UmiConfig.load(config)
+    settings = UmiConfig.load(config)
     with HybridStore.open(store, embedder=embedder, config=settings) as opened, _interruptible() as interrupts:
         report = index_files(
             opened,

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 StoreOption = Annotated[Path, typer.Option("--store", "-s", help="The store's folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ConfigOption = Annotated[Path | None, typer.Option("--config", "-c", help="File with settings (TOML).")]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", "-c", help="File with settings (TOML); variables UMI_* override it.")
+]
 WhereOption = Annotated[
     list[str] | None,
     typer.Option(
