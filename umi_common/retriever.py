@@ -74,7 +74,7 @@ class DualRetriever(Closing):
             None: no deep search.
         reranker: A `Reranker`, a cross-encoder or a function (query, texts) -> scores, for the best candidates.
         arms: Further ways to find chunks (`umi_common.search.extra_arms.Arm`), fused with the store's two arms.
-        config: All settings; None: `UmiConfig()`.
+        config: All settings; None: those with which the store was opened.
         clock: Returns the present as an aware datetime; for tests and replays.
 
     Thread-safe. `close()`, or garbage collection, ends its threads; the store stays open.
@@ -104,7 +104,7 @@ class DualRetriever(Closing):
         self._counter = SearchCounter(getattr(store, "search_counter", None))
         self._watched: WatchedFile | None = None
         check_settings(config)
-        given = UmiConfig() if config is None else config
+        given = store_settings(store) if config is None else config
         self._components = self._components_for(_with_settings_of(store, given, given.model_fields_set), None)
 
     def __repr__(self) -> str:
@@ -402,6 +402,12 @@ class DualRetriever(Closing):
         stated = options.get("now")
         now = self._clock() if stated is None else stated
         return [SearchRequest.checked(**{**options, "query": query, "now": now}) for query in queries]
+
+
+def store_settings(store: Store) -> UmiConfig:
+    """The store's settings; the defaults if it has none."""
+    known = getattr(store, "config", None)
+    return known if isinstance(known, UmiConfig) else UmiConfig()
 
 
 def _with_settings_of(store: Store, config: UmiConfig, stated: Collection[str]) -> UmiConfig:

@@ -28,7 +28,7 @@ from umi_common.frameworks.options import CheckedFields, overrides, refuse_facto
 from umi_common.frameworks.records import PlaceKeys
 from umi_common.frameworks.retrievers import OpensStore, in_thread
 from umi_common.protocols import Store
-from umi_common.retriever import DualRetriever, Strategy, Where
+from umi_common.retriever import DualRetriever, Strategy, Where, store_settings
 from umi_common.search.extra_arms import arms_of
 from umi_common.search.request import Window, checked_limit, checked_relevance, end_of, narrowed, refuse_unknown_options
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
@@ -292,7 +292,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     ) -> Self:
         """Make a retriever over an existing store, which `close` does not close.
 
-        The arguments are as in `from_documents`, without those that open or fill a store.
+        The arguments are as in `from_documents`, without those that open or fill a store. Stages of `UmiConfig` that
+        are not given are those with which the store was opened.
 
         Raises:
             ConfigError: If an option is unknown or out of range.
@@ -300,9 +301,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """
         settings, fields = stages_and_fields(options)
         further = arms_of(arms, partial(as_arm, keys=cls.model_construct(**fields).keys))
-        umi = DualRetriever(
-            store, rewriter=llm, reranker=reranker_of(reranker), arms=further, config=UmiConfig(**settings)
-        )
+        config = store_settings(store).replaced(**settings)
+        umi = DualRetriever(store, rewriter=llm, reranker=reranker_of(reranker), arms=further, config=config)
         return cls(umi=umi, **fields if k is None else {**fields, "k": k})
 
     @property

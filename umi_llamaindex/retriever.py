@@ -30,7 +30,7 @@ from umi_common.frameworks.options import overrides, refuse_factory_options, sta
 from umi_common.frameworks.records import PlaceKeys, chroma_collection
 from umi_common.frameworks.retrievers import OpensStore
 from umi_common.protocols import Embedder, Store
-from umi_common.retriever import DualRetriever, Strategy
+from umi_common.retriever import DualRetriever, Strategy, store_settings
 from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm, arms_of
 from umi_common.search.request import (
@@ -323,7 +323,8 @@ class UmiRetriever(OpensStore, BaseRetriever):
     ) -> Self:
         """Make a retriever over an existing store, which the caller closes.
 
-        The arguments are as in `from_nodes`, without those that open or fill a store.
+        The arguments are as in `from_nodes`, without those that open or fill a store. Stages of `UmiConfig` that are
+        not given are those with which the store was opened.
 
         Raises:
             ConfigError: If an option is unknown or out of range.
@@ -335,7 +336,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
             rewriter=llm_of(llm),
             reranker=reranker_of(reranker),
             arms=arms_of(arms, as_arm),
-            config=UmiConfig(**stages),
+            config=store_settings(store).replaced(**stages),
         )
         if similarity_top_k is not None:
             fields["similarity_top_k"] = similarity_top_k

@@ -15,7 +15,8 @@ from umi_common.context.budget import AssemblyPolicy
 from umi_common.errors import ConfigError, InputError, LedgerDamaged, ReindexRequired, StoreUnavailable
 from umi_common.sim import HashEmbedder
 from umi_langchain import UmiRetriever as LangChainRetriever
-from umi_langchain import create_umi_tool
+from umi_langchain import UmiVectorStore, create_umi_tool
+from umi_llamaindex import UmiRetriever as LlamaIndexRetriever
 
 TEXTS = ["Ann met Bob in the garden.", "Bob met Carl.", "Carl met Dora and Bob."]
 
@@ -114,6 +115,19 @@ def test_a_file_without_an_analyzer_goes_with_any_store(file):
         assert umi.config.analyzer == german.analyzer
         assert umi.with_config(mmr={"enabled": True}).config.analyzer.language == "german"
         assert DualRetriever(store, config=UmiConfig().replaced(mmr={"enabled": True})).config.mmr.enabled
+
+
+def test_a_retriever_without_settings_of_its_own_has_those_with_which_its_store_was_opened():
+    settings = UmiConfig(fusion={"method": "rrf", "rrf_k": 20}, mmr={"enabled": True})
+    with HybridStore.open(embedder=HashEmbedder(64), config=settings) as store:
+        assert DualRetriever(store).config == settings
+        assert DualRetriever(store, config=UmiConfig(mmr={"enabled": False})).config.fusion.method == "convex"
+        for face in (LangChainRetriever, LlamaIndexRetriever):
+            assert face.from_store(store).umi.config == settings
+            changed = face.from_store(store, fusion={"rrf_k": 10}).umi.config
+            assert changed == settings.replaced(fusion={"rrf_k": 10})
+        with UmiVectorStore(store=store, mmr={"enabled": False}) as vectors:
+            assert vectors.umi.config == settings.replaced(mmr={"enabled": False})
 
 
 def test_an_analyzer_that_the_store_was_not_made_with_is_refused(store):

@@ -16,7 +16,7 @@ from typing_extensions import Self
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.frameworks.options import stages_and_fields
-from umi_common.retriever import DualRetriever
+from umi_common.retriever import DualRetriever, store_settings
 from umi_common.runtime.closing import Closing
 from umi_common.search.request import refuse_unknown_options
 from umi_common.stores.batch_checks import SkippedChunk
@@ -123,7 +123,7 @@ def retriever_over(
     Args:
         kind: Class of the vector store, whose constructor takes the stages as its last parameter.
         store: The store to search; None: a store is opened, and closed again if the retriever cannot be made.
-        stages: Stages of `UmiConfig` by name.
+        stages: Stages of `UmiConfig` by name; they replace those with which `store` was opened.
         embedder, directory: As in `HybridStore.open`, to open a store.
         names: What the vector store calls its arguments `embedder` and `directory`, for messages.
         read_only: As in `HybridStore.open`.
@@ -135,7 +135,6 @@ def retriever_over(
     """
     own = list(signature(kind.__init__).parameters)[1:-1]  # type: ignore[misc]
     refuse_unknown_options(stages, (*own, *UmiConfig.model_fields), ConfigError)
-    config = UmiConfig(**stages)
     if store is not None:
         if embedder is not None or directory is not None:
             raise ConfigError(f"store= has an embedder and a directory already; leave {' and '.join(names)} out")
@@ -144,10 +143,10 @@ def retriever_over(
                 "read_only=True opens a directory only to read it, but the store of store= is open for writing; "
                 "leave one of them out"
             )
-        return DualRetriever(store, config=config, **parts)
+        return DualRetriever(store, config=store_settings(store).replaced(**stages), **parts)
     opened = HybridStore.open(directory, embedder=embedder, config=_config_of(stages), read_only=read_only)
     try:
-        return DualRetriever(opened, config=config, **parts)
+        return DualRetriever(opened, **parts)
     except BaseException:
         opened.close()
         raise
