@@ -105,6 +105,17 @@ def test_vanished_files_leave_the_store_and_those_of_other_folders_stay(store, f
     assert store.ids() == ["docs/deep/b.txt#0", "other.txt#0"]
 
 
+def test_the_name_of_a_file_that_is_gone_leaves_no_byte_in_the_checkpoint(folder, tmp_path):
+    secret = folder / "ursula.txt"
+    secret.write_text("My kazoo is red.")
+    with HybridStore.open(tmp_path / "store", embedder=HashEmbedder(16)) as store:
+        index(store, folder)
+        assert b"ursula" in (tmp_path / "store" / CHECKPOINT).read_bytes()
+        secret.unlink()
+        index(store, folder)
+    assert b"ursula" not in (tmp_path / "store" / CHECKPOINT).read_bytes()
+
+
 def test_files_that_vanish_after_their_project_was_moved_with_its_store_leave_the_store(tmp_path):
     project, moved = tmp_path / "project", tmp_path / "moved"
     (project / "docs").mkdir(parents=True)

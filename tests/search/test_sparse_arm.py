@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 import random
+import sqlite3
 import threading
+from contextlib import closing
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -216,6 +218,27 @@ def test_a_reader_encodes_nothing_writes_nothing_and_follows_the_writer(tmp_path
         assert not (tmp_path / "bare" / "sparse.db").exists()
         SparseArm(reader, encode, model="words/1", directory=tmp_path)
         assert (tmp_path / "sparse.db").exists()
+
+
+def test_compacting_a_store_forgets_the_words_of_deleted_chunks_and_encodes_no_other_text_again(tmp_path, caplog):
+    weights, words = tmp_path / "sparse.db", (b"luna", b"accounting")
+    with opened(tmp_path) as store:
+        store.add(chunks())
+        for model in ("words/1", "words/2"):
+            SparseArm(store, SimSparseFunction(), model=model)
+        assert all(word in weights.read_bytes() for word in words)
+        store.delete(["cat"])
+        store.compact()
+        assert [word in weights.read_bytes() for word in words] == [False, True]
+        for model in ("words/1", "words/2"):
+            encode = SimSparseFunction()
+            assert ids(SparseArm(store, encode, model=model), "accounting") == ["job"]
+            assert encode.texts == ["accounting"]
+        store.delete(["job"])
+        with closing(sqlite3.connect(weights)) as elsewhere:
+            elsewhere.execute("BEGIN EXCLUSIVE")
+            store.compact()
+    assert "sparse.db still holds values of removed texts" in caplog.text
 
 
 def test_damaged_weights_are_encoded_again(tmp_path, caplog):

@@ -22,6 +22,7 @@ from umi_common.errors import (
     ReindexRequired,
     StoreFull,
 )
+from umi_common.retriever import DualRetriever
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.failpoints import armed
@@ -89,8 +90,12 @@ def test_compacting_frees_rows_and_bytes(path):
 def test_a_deleted_user_leaves_no_byte_behind_once_the_store_is_compacted(path):
     traces = ("xylophone", "of-ursula", "talk-of-ursula", "user-ursula")
     spoken = {"source": "talk-of-ursula", "metadata": {"user": "user-ursula"}}
+    keeping = UmiConfig(rewrite={"keep_replies": True}, routing={"mode": "always"})
     with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
         store.add([Chunk(f"of-ursula-{i}", f"my xylophone number {i}", position=i, **spoken) for i in range(300)])
+        with DualRetriever(store, rewriter=lambda prompt: '["my xylophone"]', config=keeping) as umi:
+            assert umi.search("loudest instrument").query_variations == ("my xylophone",)
+        assert b"xylophone" in (path / "rewrites.db").read_bytes()
     with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
         assert store.delete(where={"user": "user-ursula"}) == 300
         store.compact()

@@ -82,10 +82,10 @@ class LruCache(Generic[Key, Value]):
 class FileCache(Generic[Value]):
     """A cache of values by text in an SQLite file; the values written first are dropped first. Thread-safe.
 
-    The file holds hashes of the texts instead of the texts. Each call opens the file. Each row has a checksum. A
-    damaged file is replaced by an empty one. If the disk refuses a write, or the directory was deleted, renamed or
-    replaced, a warning is logged, no error is raised, and nothing is cached from then on. Cached values survive a kill
-    of the process; a power cut may lose them.
+    The file holds hashes of the texts instead of the texts, and the names of the models. Each call opens the file. Each
+    row has a checksum. A damaged file is replaced by an empty one. If the disk refuses a write, or the directory was
+    deleted, renamed or replaced, a warning is logged, no error is raised, and nothing is cached from then on. Cached
+    values survive a kill of the process; a power cut may lose them.
 
     Args:
         path: The file, in an existing directory.
@@ -146,6 +146,7 @@ class FileCache(Generic[Value]):
             rows.append((key, stored, zlib.crc32(stored, zlib.crc32(key))))
 
         def write(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT OR IGNORE INTO models VALUES (?)", (self._model,))
             # A known key keeps its number. A new number would leave a gap, and fewer than `size` values would stay.
             connection.executemany(
                 "INSERT INTO vectors (key, vector, checksum) VALUES (?, ?, ?)"
@@ -160,18 +161,31 @@ class FileCache(Generic[Value]):
 
     def clear(self) -> None:
         """Remove all values, by deleting the file."""
-        try:
-            self._path.unlink(missing_ok=True)
-        except OSError as error:
-            log.warning("%s cannot be deleted (%s)", self._path, error.strerror)
+        delete_cache(self._path)
+
+    def keep(self, texts: Iterable[str]) -> None:
+        """Remove the values of all other texts, of every model, and overwrite their bytes in the file."""
+        if not self._path.exists():
+            return
+
+        def remove(connection: sqlite3.Connection) -> None:
+            models = [model for (model,) in connection.execute("SELECT name FROM models")]
+            connection.execute("CREATE TEMP TABLE kept (key BLOB PRIMARY KEY) WITHOUT ROWID")
+            keys = ((_key(model, text),) for text in texts for model in models)
+            connection.executemany("INSERT OR IGNORE INTO kept VALUES (?)", keys)
+            connection.execute("DELETE FROM vectors WHERE key NOT IN (SELECT key FROM kept)")
+            connection.commit()
+            connection.execute("VACUUM")
+
+        if not self._transact(remove):
+            log.warning("%s still holds values of removed texts: another process was using it; try again", self._path)
 
     def _key(self, text: str) -> bytes:
-        return hashlib.blake2b(
-            f"{self._model}\0{text}".encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES
-        ).digest()
+        return _key(self._model, text)
 
-    def _transact(self, work: Callable[[sqlite3.Connection], None]) -> None:
-        """Run `work` in a transaction of a new connection, or do nothing if a writer locks the file for too long."""
+    def _transact(self, work: Callable[[sqlite3.Connection], None]) -> bool:
+        """Run `work` in a transaction of a new connection; returns False if that failed, or if another process locks
+        the file for too long."""
         uri, name = f"{self._path.as_uri()}?mode={'rw' if self._writable else 'ro'}", self._path.name
         try:
             if inode_of(self._path.parent) != self._directory:
@@ -185,10 +199,12 @@ class FileCache(Generic[Value]):
                         "CREATE TABLE IF NOT EXISTS vectors"
                         " (number INTEGER PRIMARY KEY, key BLOB UNIQUE, vector BLOB, checksum INTEGER)"
                     )
+                    connection.execute("CREATE TABLE IF NOT EXISTS models (name TEXT PRIMARY KEY) WITHOUT ROWID")
                 work(connection)
+                return True
         except (sqlite3.DatabaseError, OSError, TypeError, ValueError) as error:
             if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
-                return
+                return False
             refused = isinstance(error, (sqlite3.OperationalError, OSError))  # for example because the disk is full
             if self._writable and not refused:
                 log.warning("%s is damaged (%s); it is replaced by an empty file", name, error)
@@ -196,6 +212,19 @@ class FileCache(Generic[Value]):
             else:
                 self._size = 0
                 log.warning("%s cannot be used (%s); it caches nothing until the store is opened again", name, error)
+        return False
+
+
+def _key(model: str, text: str) -> bytes:
+    return hashlib.blake2b(f"{model}\0{text}".encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
+
+
+def delete_cache(path: Path) -> None:
+    """Delete the file of a cache, if it exists. Logs a warning if it cannot be deleted."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("%s cannot be deleted (%s)", path, error.strerror)
 
 
 VectorCache = LruCache[str, Vectors] | FileCache[Vectors]

@@ -89,3 +89,8 @@ def sparse_cache(directory: Path, encoder: SparseEncoder, *, writable: bool) -> 
         return json.loads(terms), np.frombuffer(weights, "<f4")
 
     return FileCache(directory / FILE, encoder.name, KEPT, pack, unpack, writable=writable)
+
+
+def forget_other_texts(directory: Path, texts: Iterable[str]) -> None:
+    """Remove from `sparse.db` in a directory the vectors of all texts but these."""
+    FileCache(directory / FILE, "", KEPT, pack=bytes, unpack=bytes).keep(texts)

@@ -96,6 +96,7 @@ class IngestCheckpoint:
         self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute("PRAGMA secure_delete = ON")  # the name of a file that is gone is overwritten
         self._db.execute("BEGIN EXCLUSIVE")  # the lock is kept from here to close()
         (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         (problem,) = self._db.execute("PRAGMA quick_check(1)").fetchone()

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from umi_common.embedders.cache import REPLIES, delete_cache
+from umi_common.embedders.sparse import forget_other_texts
 from umi_common.errors import LedgerDamaged
 from umi_common.stores.arrays import distinct
 from umi_common.stores.dense.vectors import remove_others
@@ -290,3 +292,7 @@ def compact(core: Core) -> None:
         core.vector_cache.clear()  # the cache may hold vectors of removed chunks
         core.ledger.compact()
         rebuild(core)
+        if core.directory is not None:
+            delete_cache(core.directory / REPLIES)
+            with core.ledger.reading() as connection:
+                forget_other_texts(core.directory, (text for _, text, _ in core.ledger.texts(connection)))

@@ -461,7 +461,7 @@ class HybridStore(BaseStore):
         care.rebuild(self._core)
 
     def compact(self) -> None:
-        """Free the space of removed chunks, on the disk and in memory.
+        """Free the space of removed chunks, on the disk and in memory, and delete the LLM's replies in `rewrites.db`.
 
         If another process still reads an earlier state, the removed chunks stay on the disk; a warning then says how to
         free their space.
