@@ -208,7 +208,7 @@ def _checked_scalar(chunk_id: str, key: str, given: object) -> Scalar:
     if isinstance(value, str):
         return _plain_text(chunk_id, value, f"metadata[{key!r}]")
     if value is None or isinstance(value, (bool, int)):
-        if isinstance(value, int) and abs(value) >= 2**63:
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise InvalidChunk(f"chunk {chunk_id!r}: metadata[{key!r}] does not fit 64 bits; store it as a string")
         return value
     if isinstance(value, float):

@@ -53,7 +53,7 @@ ODD_METADATA = {
     "one": 1,
     "true": True,
     "big": 2**62 + 1,
-    "least": -(2**63) + 1,
+    "least": -(2**63),
     "small": 5e-324,
     "": "empty key",
     "a.b": 1,

@@ -13,7 +13,7 @@ from umi_common.types import Chunk
 AWKWARD = st.text(st.sampled_from('{}[],:"\\\n\r\0 aé漢'), max_size=12) | st.sampled_from(
     ["},\n{", "},{", '"},\n{"', "\n"]
 )
-SCALARS = AWKWARD | st.integers(-(2**63) + 1, 2**63 - 1) | st.booleans() | st.none() | st.floats(-1e9, 1e9)
+SCALARS = AWKWARD | st.integers(-(2**63), 2**63 - 1) | st.booleans() | st.none() | st.floats(-1e9, 1e9)
 METADATA = st.dictionaries(AWKWARD, SCALARS | st.lists(SCALARS, max_size=3).map(tuple), max_size=3)
 
 

@@ -134,7 +134,7 @@ def _condition(condition: str, option: str, exact: bool) -> dict[str, Any]:
         read = json.loads(value)
     except ValueError:
         read = value
-    stored_as_number = isfinite(read) if isinstance(read, float) else isinstance(read, int) and abs(read) < 2**63
+    stored_as_number = isfinite(read) if isinstance(read, float) else isinstance(read, int) and -(2**63) <= read < 2**63
     if not stored_as_number:
         return {key: read if isinstance(read, str) else value}
     return {key: read if exact else {"$in": [read, value]}}

@@ -269,7 +269,7 @@ def _checked_scalar(where: str, value: object) -> Scalar:
         _check_text(value, where)
         return str.__str__(value)
     if isinstance(value, int):
-        if abs(value) >= 2**63:
+        if not -(2**63) <= value < 2**63:
             raise FilterError(f"{where}: {shown(value)} does not fit 64 bits; store and filter it as a string")
         return int(value)
     if isinstance(value, float):
