@@ -120,6 +120,12 @@ def test_no_fault_gives_a_variation(fault: str):
         ("Sorry!", "refusal"),
         ("As an AI model, I have no memories.", "refusal"),
         ('["I am sorry, but I cannot help with that"]', "no usable string in the reply"),
+        ("502 Bad Gateway\n\nnginx", "error of a server"),
+        ("<html><head><title>502 Bad Gateway</title></head><center>nginx</center></html>", "error of a server"),
+        ("HTTP/1.1 503 Service Unavailable\nRetry later", "error of a server"),
+        ("Internal Server Error\nrequest 1234", "error of a server"),
+        ('{"errors": ["Rate limit exceeded"]}', "error of a server"),
+        ('{"detail": [{"msg": "field required"}]}', "error of a server"),
         ("[]", "no usable string in the reply"),
         ("{}", "no list of strings in the reply"),
         ('{\n  "query": "Acme",\n  "reason": "a shorter query"\n}', "no list of strings in the reply"),
@@ -285,6 +291,12 @@ def test_a_plain_json_array_keeps_its_order(strings: list[str]):
     cleaned = [" ".join(string.split()) for string in strings]
     places = [cleaned.index(variation) for variation in variations]
     assert places == sorted(places)
+
+
+def test_a_question_about_an_error_of_a_server_has_its_variations():
+    wanted = ("502 Bad Gateway causes", "nginx error 502")
+    for reply in (json.dumps(wanted), "\n".join(wanted), "- 502 Bad Gateway causes\n- nginx error 502"):
+        assert parse_reply(reply, query="why do I get a 502?") == wanted
 
 
 def test_a_query_that_is_fine_as_it_is_is_no_failure_of_the_llm():

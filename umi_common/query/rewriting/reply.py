@@ -31,6 +31,15 @@ _REFUSED_VARIATION = re.compile(
     r"\b(?:can't|cannot|can not|won't|unable to|not able to)\s+"
     r"(?:help|assist|comply|answer|provide|rewrite|fulfil|do that|process|generate)"
 )
+_SERVER_ERROR = re.compile(
+    r"\s*(?:<!doctype html|<html\b|\{\s*\"(?:errors?|detail)\"\s*:|upstream connect error\b"
+    r"|(?:http/[\d.]+\s+|error:?\s+)?(?:[45]\d\d:?\s+)?"
+    r"(?:bad gateway|gateway time-?out|service (?:temporarily )?unavailable|internal server error|too many requests"
+    r"|bad request|unauthorized|forbidden)[.!]?\s*$)",
+    re.I | re.M,
+)
+"""Matches the beginning of what a server or gateway answers in place of the LLM: "502 Bad Gateway", a web page, or a
+JSON object with an error."""
 _QUOTING = " \t\r\n\"'*_>`"
 _SUFFIX = re.compile(r"(?<=\w{3})(?:ings?|ed|es|s)$")
 _JOINERS = "\u200c\u200d"
@@ -95,6 +104,8 @@ def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) ->
         return Reply((), "reply repeats the prompt")
     if _is_refusal(answer):
         return Reply((), "refusal")
+    if _SERVER_ERROR.match(answer):
+        return Reply((), "error of a server")
     strings = _strings_of(answer)
     if strings is None:
         return Reply((), "no list of strings in the reply")
