@@ -115,8 +115,10 @@ def test_a_notebook_of_an_older_format_is_read_too(file):
 
 @pytest.mark.parametrize("content", ["{", "[]", "3", '{"cells": 3}', '{"cells": [{"source": 3}]}', "[" * 100_000])
 def test_a_file_that_is_no_notebook_is_named(file, content):
-    with pytest.raises(FileUnreadable, match=r"a\.ipynb is no notebook"):
+    with pytest.raises(FileUnreadable, match=r"a\.ipynb is no notebook") as refused:
         chunks_of(file("a.ipynb", content))
+    if content in ("[]", '{"cells": 3}'):
+        assert "it is JSON, but not an object with a list of cells; leave it out" in str(refused.value)
 
 
 def test_a_mail_is_its_headers_and_its_text(file):

@@ -80,8 +80,12 @@ def notebook_markdown(path: Path, text: str) -> tuple[str, int]:
             cut += sum(len(output) > OUTPUT_CHARACTERS for output in outputs)
             shown = (source, *(output[:OUTPUT_CHARACTERS] for output in outputs))
             texts += [_fenced(text) for text in shown if text.strip()]
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+    except ValueError as error:
         raise FileUnreadable(f"{path} is no notebook that can be read ({error}); leave it out") from error
+    except (TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise FileUnreadable(
+            f"{path} is no notebook that can be read: it is JSON, but not an object with a list of cells; leave it out"
+        ) from error
     return "\n\n".join(texts), cut
 
 
