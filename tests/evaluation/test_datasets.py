@@ -81,6 +81,15 @@ def test_beirs_own_qrels_folder_is_found(beir):
     assert load_beir(beir).relevant("q1") == ("d1",)
 
 
+def test_ids_that_are_numbers_are_read_as_the_judgements_write_them(beir):
+    write_lines(beir / "corpus.jsonl", {"_id": 7, "text": "seven"}, {"_id": 8, "text": "eight"})
+    write_lines(beir / "queries.jsonl", {"_id": 1, "text": "what is seven?"})
+    (beir / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n1\t7\t1\n")
+    dataset = load_beir(beir)
+    assert [chunk.id for chunk in dataset.chunks] == ["7", "8"]
+    assert dataset.relevant("1") == ("7",)
+
+
 def test_a_blank_document_is_left_out_but_counts_as_missed_where_it_is_relevant(beir):
     write_lines(
         beir / "corpus.jsonl",
@@ -102,7 +111,8 @@ def test_a_blank_document_is_left_out_but_counts_as_missed_where_it_is_relevant(
         ("corpus.jsonl", "[" * 200_000, r"corpus.jsonl, line 1: not JSON"),
         ("corpus.jsonl", "[]\n", r"corpus.jsonl, line 1: list; expected a JSON object"),
         ("corpus.jsonl", '\n{"text": "x"}\n', r"corpus.jsonl, line 2: field '_id' is absent"),
-        ("corpus.jsonl", '{"_id": 7, "text": "x"}\n', r"line 1: field '_id' is 7; expected a string"),
+        ("corpus.jsonl", '{"_id": 7.5, "text": "x"}\n', r"line 1: field '_id' is 7.5; expected a string"),
+        ("corpus.jsonl", '{"_id": 7, "text": "x"}\n{"_id": "7", "text": "x"}\n', r"line 2: '7' is in line 1 already"),
         ("corpus.jsonl", '{"_id": "d1", "text": null}\n', r"line 1: field 'text' is None"),
         ("corpus.jsonl", '{"_id": "d1", "text": "x", "metadata": 3}\n', r"line 1: metadata is int"),
         ("corpus.jsonl", '{"_id": "d1", "text": "x", "metadata": {"a": {}}}\n', r"line 1: chunk 'd1': metadata\['a'\]"),

@@ -289,7 +289,7 @@ def _read_text(path: Path) -> str:
 
 
 def _read_records(path: Path) -> Iterator[_FileRecord]:
-    """Yield the JSON object in each line of a JSON-lines file; blank lines are skipped.
+    """Yield the JSON object in each line of a JSON-lines file, with `_id` as a string; blank lines are skipped.
 
     Raises DatasetError at a line that is no JSON object, or that repeats the `_id` of an earlier line.
     """
@@ -306,6 +306,8 @@ def _read_records(path: Path) -> Iterator[_FileRecord]:
         if not isinstance(fields, dict):
             raise DatasetError(f"{where}: {type(fields).__name__}; expected a JSON object")
         id = fields.get("_id")
+        if type(id) is int:
+            id = fields["_id"] = str(id)
         if isinstance(id, str) and lines.setdefault(id, number) != number:
             raise DatasetError(f"{where}: {id!r} is in line {lines[id]} already; ids must be unique in a file")
         yield _FileRecord(where, fields)
