@@ -47,8 +47,7 @@ class Drift:
     not. Metadata and vectors are not compared."""
 
     missing: tuple[str, ...]
-    """Ids that only the collection has. Those of records without a text are among them, because an import skips such
-    records (`Imported.skipped`)."""
+    """Ids that only the collection has. Records without a text are left out, as in an import (`Imported.skipped`)."""
     extra: tuple[str, ...]
     """Ids that only the store has."""
     changed: tuple[str, ...]
@@ -80,9 +79,9 @@ def drift(store: Any, collection: Any) -> Drift:
     here, there, changed = set(store.ids()), set[str](), list[str]()
     with closing(ChromaCollection(collection, IMPORT_SECONDS)) as theirs:
         for ids in theirs.pages_of_ids():
-            there.update(ids)
             for some in theirs.batches(ids):
                 records = theirs.records(some)
+                there.update(id for id, record in records.items() if id in here or is_text(record))
                 pairs = zip(some, store.get(some), strict=True)
                 changed += [id for id, chunk in pairs if chunk and id in records and chunk.text != records[id].text]
     return Drift(tuple(sorted(there - here)), tuple(sorted(here - there)), tuple(sorted(changed)))
