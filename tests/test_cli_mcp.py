@@ -72,6 +72,12 @@ async def test_an_agent_searches_packs_and_explains_and_cannot_write(store):
         (hit,) = (await call(session, "search", query="boiler", limit=1))[1].structured_content["hits"]
         assert hit["text"] == TEXTS["a2"][0] and 0 < hit["relevance"] <= 1
         assert hit["metadata"] == {"user": "ann", "source": "ann.md", "timestamp": "2024-06-01T09:00:00+00:00"}
+        notes = {}
+        for query in ("where is Ann's spare key?", "capital of Mongolia"):
+            answer = (await call(session, "search", query=query, limit=1))[1].structured_content
+            assert len(answer["hits"]) == 1
+            notes[query] = answer["note"]
+        assert list(notes.values()) == ["", "None of these texts is likely to answer the question."]
         assert set(await found(session, "key", filter={"user": "ann"})) == {"a1", "a2"}
         assert set(await found(session, "key", start="2024-06-01", end="2024-06-02")) == {"a2"}
         packed, _ = await call(session, "context", query="what leaks?", tokens=200)

@@ -21,6 +21,7 @@ from umi_common.filters.tree import comparisons, required, shown
 from umi_common.frameworks.records import own_metadata, to_chunk
 from umi_common.frameworks.tools import (
     TOOL_DESCRIPTION,
+    UNLIKELY,
     Conditions,
     End,
     Query,
@@ -88,7 +89,9 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
     ) -> dict[str, Any]:
         with _errors_for_the_model():
             result = await umi.asearch(query, limit=limit, **conditions(filter, start, end))
-            note = "" if result.hits else nothing_found(umi.store, filter, scope.where, None)
+            note = UNLIKELY if result.answerable is False else ""
+            if not result.hits:
+                note = nothing_found(umi.store, filter, scope.where, None)
             return {"hits": _hits(result), "note": with_losses(note, result.degraded)}
 
     async def context(

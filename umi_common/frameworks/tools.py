@@ -20,6 +20,8 @@ from umi_common.types import TimeRange
 
 TOOL_DESCRIPTION = "Search the stored texts and earlier conversations. Ask in plain words for what you need to know."
 NOTHING_FOUND = "Nothing found. Ask in other words, or with fewer conditions."
+UNLIKELY = "None of these texts is likely to answer the question."
+"""The note to a model if texts were found but `SearchResult.answerable` is False."""
 KEYS_READ = 100
 """Number of texts from which `nothing_found` collects metadata keys."""
 KEYS_NAMED = 20
