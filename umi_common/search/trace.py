@@ -181,12 +181,12 @@ def _instruments(provider: Any) -> dict[str, Callable[..., None]]:
 def _log(request: SearchRequest, result: SearchResult) -> None:
     if log.isEnabledFor(logging.DEBUG):
         log.debug(
-            "search: %d hits in %.1f ms, mode %s, a query of %d characters, without %s; %s",
+            "search: %d hits in %.1f ms, mode %s, a query of %d characters%s; %s",
             len(result),
             result.trace.milliseconds,
             result.mode,
             len(request.query),
-            ", ".join(loss.part for loss in result.degraded) or "nothing",
+            f", without {', '.join(loss.part for loss in result.degraded)}" if result.degraded else "",
             ", ".join(f"{stage.name} {stage.milliseconds:.1f} ms {_plain(stage.facts)}" for stage in result.trace),
         )
 
