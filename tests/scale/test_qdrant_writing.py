@@ -176,13 +176,24 @@ def test_a_closed_store_refuses_and_leaves_the_client_open():
     assert len(qdrant(client)) == 3
 
 
+@pytest.mark.parametrize("id", [7, "6a0f3f0e-93c1-4c9f-8a53-2f7a2c1b4d5e"])
+@pytest.mark.parametrize("payload", [{}, {"text": "x", "metadata": {}}, {"source": "doc0", "position": 1}])
+def test_a_point_that_another_program_added_is_left_out_and_named_once(id, payload, caplog):
+    client = local()
+    store, chunks = qdrant(client), corpus(size=20)
+    store.add(chunks)
+    found = search(store, chunks[0].text)
+    client.upsert("toys", [models.PointStruct(id=id, vector={DENSE: [0.1] * 64}, payload=payload)])
+    for _ in range(2):
+        assert search(store, chunks[0].text).ids == found.ids
+        assert store.ids() == sorted(chunk.id for chunk in chunks)
+        assert len(store.scan()) == 20
+    store.neighbours([chunks[0].id], reach=2)
+    assert caplog.text.count("points that umi did not write") == 1 and repr(id) in caplog.text
+    assert not store.verify()
+
+
 FOREIGN = {
-    "a point without a payload": lambda client, id: client.upsert(
-        "toys", [models.PointStruct(id=7, vector={DENSE: [0.1] * 64}, payload={})]
-    ),
-    "a point of another program": lambda client, id: client.upsert(
-        "toys", [models.PointStruct(id=7, vector={DENSE: [0.1] * 64}, payload={"text": "x", "metadata": {}})]
-    ),
     "a cleared payload": lambda client, id: client.clear_payload("toys", points_selector=[id]),
     "a text as metadata": lambda client, id: client.set_payload("toys", {"metadata": "x"}, points=[id]),
     "a text as time": lambda client, id: client.set_payload("toys", {"time": "x"}, points=[id]),
@@ -193,7 +204,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("change", FOREIGN)
-def test_a_point_that_another_program_added_or_changed_is_an_error_that_names_it(change):
+def test_a_point_that_another_program_changed_is_an_error_that_names_it(change):
     client = local()
     store, chunks = qdrant(client), corpus(size=20)
     store.add(chunks)

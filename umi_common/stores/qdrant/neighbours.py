@@ -18,7 +18,7 @@ import numpy as np
 
 from umi_common.pool import NO_POSITION, Ints
 from umi_common.stores.qdrant.connection import Connection, models
-from umi_common.stores.qdrant.points import HEAD, Candidate
+from umi_common.stores.qdrant.points import HEAD, Candidate, own_points
 from umi_common.types import Chunk
 
 TIES = 2
@@ -72,7 +72,7 @@ def beside(
             position = each[1]
             # An answer that was cut off may lack chunks at its last position, so that position is left out.
             cut_at = answer[-1].payload["position"] if len(answer) == limit else None
-            whole = [point for point in answer if point.payload["position"] != cut_at]
+            whole = [point for point in own_points(answer) if point.payload["position"] != cut_at]
             beyond = sum(point.payload["position"] != position for point in whole)
             if cut_at is not None and beyond < reach and limit < REQUESTED_MAX:
                 repeated.append(each)

@@ -24,7 +24,7 @@ import hashlib
 import json
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any, NamedTuple
@@ -34,6 +34,7 @@ import numpy as np
 
 from umi_common.errors import LedgerDamaged
 from umi_common.pool import Floats, Ints, Vectors
+from umi_common.runtime.losses import warn_once
 from umi_common.stores.qdrant.connection import models
 from umi_common.stores.qdrant.filters import facts_of, numbers_of, texts_of
 from umi_common.types import Chunk, Metadata, MetadataValue, from_microseconds, microseconds
@@ -109,6 +110,23 @@ def point_id(id: str) -> str:
     caller may look one up."""
     named = hashlib.sha1(NAMESPACE.bytes + id.encode("utf-8", "surrogatepass"), usedforsecurity=False)
     return str(uuid.UUID(bytes=named.digest()[:16], version=5))
+
+
+def own_points(points: Iterable[Any]) -> list[Any]:
+    """The points whose ids umi may have given. Another program added the others; a warning names the first, once."""
+    own = []
+    for point in points:
+        if str(point.id)[14:15] == "5":  # the version of a UUID; `point_id` makes version 5
+            own.append(point)
+        else:
+            warn_once(
+                "qdrant",
+                "points of another program",
+                "the collection holds points that umi did not write, such as %r: they are left out of searches, but "
+                "take room among the candidates; move them to a collection of their own",
+                point.id,
+            )
+    return own
 
 
 def index_of(term: str) -> int:

@@ -33,7 +33,7 @@ from umi_common.stores.qdrant.collection import OpenCollection, settings_request
 from umi_common.stores.qdrant.connection import models
 from umi_common.stores.qdrant.filters import EARLIEST, Compiled, all_conditions, compiled, in_range
 from umi_common.stores.qdrant.neighbours import at_positions, beside, indices_in_source, missing_positions
-from umi_common.stores.qdrant.points import DENSE, HEAD, LEXICAL, Candidate, point_id, to_candidate
+from umi_common.stores.qdrant.points import DENSE, HEAD, LEXICAL, Candidate, own_points, point_id, to_candidate
 from umi_common.stores.qdrant.statistics import Statistics, sample_requests, statistics_of
 from umi_common.stores.rows.rows import MICROSECONDS_PER_HOUR
 from umi_common.stores.values import RecallTrace
@@ -251,7 +251,7 @@ class _Search:
         drawn: Statistics | None = None
         if samples:
             drawn = statistics_of(answers.pop(0), answers.pop(0), collection.dim)
-        found = list(map(to_candidate, answers.pop(0))) if union else []
+        found = list(map(to_candidate, own_points(answers.pop(0)))) if union else []
         statistics = collection.statistics.latest(drawn, mark)
         scorer = CandidateScorer(terms, peaks_of(terms, answers), collection.saturation, request.lexical, statistics)
         return found, scorer
@@ -281,7 +281,7 @@ class _Search:
         else:
             seen = beside(connection, [known[id] for id in best], around, payload=HEAD, vectors=True)
             found, following = [seen.points[id] for id in seen.around(best, around)], seen.following
-        near = {each.id: each for each in map(to_candidate, found) if _passes(each, self.request)}
+        near = {each.id: each for each in map(to_candidate, own_points(found)) if _passes(each, self.request)}
         return replace(rows, candidates=_sorted((near | known).values()), following=following)
 
 

@@ -29,6 +29,7 @@ from umi_common.stores.qdrant.points import (
     chunk_of_payload,
     digest,
     metadata_of,
+    own_points,
     payload_of,
     point_id,
     to_point,
@@ -89,7 +90,8 @@ class QdrantStore(CollectionStore):
             `vectors`, `status` and `verify` also raise it if the collection was since replaced by another one.
         StoreUnavailable: If the server is too old; from every method except a search, if the server fails.
         SearchUnavailable: From a search, if the server fails.
-        LedgerDamaged: From every method that reads a point which another program has changed. The name is that of the
+        LedgerDamaged: From every method that reads a chunk's point which another program has changed; points that
+            another program added are left out, and a warning names one. The name is that of the
             same error of a store with a ledger, which this store does not have.
         StoreClosed: From every method after close().
     """
@@ -187,7 +189,8 @@ class QdrantStore(CollectionStore):
         collection, fields = self._ready(), ["id", "metadata"]
         condition = compiled(where, None, collection.tenants).condition
         for page in collection.connection.pages(chunks_alone(condition), payload=fields):
-            yield from (record for record in page if matches(where, metadata_of(payload_of(record, fields))))
+            own = own_points(page)
+            yield from (record for record in own if matches(where, metadata_of(payload_of(record, fields))))
 
     def _ids_passing(self, where: Filter | None) -> list[str]:
         return sorted(record.payload["id"] for record in self._passing_records(where))
