@@ -1,16 +1,16 @@
 """Report searches to LangChain's callbacks as runs. A run is one recorded call; it may have child runs. A search opens
-a child run for each of its stages, and a batch opens one run per input.
+a child run for each of its stages.
 
 `batch` and `abatch` search their inputs in groups of at most `max_concurrency`: a group is one call of `search_many` or
-`asearch_many`. Both run the coroutine `_Batch.answers`. In `batch`, callbacks and `search_many` are synchronous, so the
-coroutine never suspends, and `batch` runs it without an event loop.
+`asearch_many`. Then each input is invoked with its result (`Found`), so that it has a run of its own; the child runs of
+its stages are opened and closed when the group's search has ended.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
@@ -30,51 +30,31 @@ if TYPE_CHECKING:
 Configs = RunnableConfig | list[RunnableConfig] | None
 
 
-@contextmanager
-def stages(manager: CallbackManager | None) -> Iterator[OnStage | None]:
-    """Yield the argument `on_stage` of a search: a function that opens a child run for each stage.
+def stages(manager: CallbackManager | None) -> OnStage | None:
+    """The argument `on_stage` of a search: a function that opens a child run for each stage.
 
-    The outputs of a child run are the stage's duration in milliseconds and its `facts`. Neither its inputs
-    nor its outputs hold the query; only the parent run has it.
-
-    If a callback handler raises, the search goes on, because one search may serve many queries (`search_many`), and the
-    handler of one query must not fail the others. The first such error is raised at the end of the `with` block, unless
-    the block itself raises.
+    The outputs of a child run are the stage's duration in milliseconds and its `facts`. Neither its inputs nor its
+    outputs hold the query; only the parent run has it.
 
     Args:
-        manager: Opens child runs of the call's run. If it is None or has no handlers, None is yielded.
+        manager: Opens child runs of the call's run. None is returned if it is None or has no handlers.
     """
     if manager is None or not manager.handlers:
-        yield None
-        return
-    errors: list[Exception] = []
-
-    def keeping_error(call: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        try:
-            return call(*args, **named)
-        except Exception as error:  # noqa: BLE001 - raised below
-            errors.append(error)
+        return None
 
     def began(name: str) -> Callable[[Stage], None]:
-        run = keeping_error(manager.on_chain_start, {"name": f"umi.{name}"}, {}, name=f"umi.{name}")
+        run = manager.on_chain_start({"name": f"umi.{name}"}, {}, name=f"umi.{name}")
+        return lambda stage: run.on_chain_end(_outputs(stage))
 
-        def ended(stage: Stage) -> None:
-            if run is not None:
-                keeping_error(run.on_chain_end, _outputs(stage))
-
-        return ended
-
-    yield began
-    if errors:
-        raise errors[0]
+    return began
 
 
 @asynccontextmanager
 async def astages(manager: AsyncCallbackManager | None) -> AsyncIterator[OnStage | None]:
-    """`stages` for asynchronous handlers, with the same treatment of their errors.
+    """Yield the result of `stages` for asynchronous handlers.
 
     A task awaits the handlers in the order of the stages while the search runs. Leaving the `with` block waits until
-    all handlers have been awaited.
+    all handlers have been awaited, and raises the first error of a handler.
     """
     if manager is None or not manager.handlers:
         yield None
@@ -118,10 +98,10 @@ async def astages(manager: AsyncCallbackManager | None) -> AsyncIterator[OnStage
 def searched(search: Callable[..., Any], manager: CallbackManager | None, query: str, **options: Any) -> Any:
     """The result of `search(query, **options)`, with a child run for each stage, call of a LangChain model and failed
     part. `search` is `search` or `get_context` of a `DualRetriever`; `manager` is as in `stages`."""
-    with stages(manager) as on_stage:
-        with _calls_below(manager):
-            found = search(query, on_stage=on_stage, **options)
-        report_losses(on_stage, found.degraded)
+    on_stage = stages(manager)
+    with _calls_below(manager):
+        found = search(query, on_stage=on_stage, **options)
+    report_losses(on_stage, found.degraded)
     return found
 
 
@@ -160,136 +140,87 @@ def _outputs(stage: Stage) -> dict[str, Any]:
     return {"milliseconds": stage.milliseconds, **stage.facts}
 
 
-def batch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs, **call: Any) -> list[Any]:
-    """See `UmiRetriever.batch`."""
-    work = _Batch(retriever, is_async=False, **call)
-    try:
-        work.answers(inputs, config).send(None)
-    except StopIteration as end:
-        answers: list[Any] = end.value
-        return answers
-    raise AssertionError("a synchronous callback or search returned an awaitable")
-
-
-async def abatch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs, **call: Any) -> list[Any]:
-    """See `UmiRetriever.abatch`."""
-    return await _Batch(retriever, is_async=True, **call).answers(inputs, config)
-
-
 @dataclass(frozen=True)
-class _Batch:
-    retriever: UmiRetriever
-    is_async: bool
-    """Whether callbacks and searches are asynchronous, as for `abatch`."""
-    options: dict[str, Any]
-    """The options of the call, such as `k` (see `CallOptions` of the retriever); the same for all inputs."""
-    return_exceptions: bool
-    """Whether to return the exception of an input in place of its documents; False: the first one is raised."""
+class Found:
+    """The outcome of one query of a batch. It has the two methods of `DualRetriever` that search."""
 
-    async def answers(self, inputs: Sequence[str], config: Configs) -> list[Any]:
-        """For each input, its documents or, with `return_exceptions`, its exception.
+    outcome: SearchResult | Exception
 
-        At most `max_concurrency` inputs are searched at a time.
-        """
-        refuse_unlisted(inputs, "inputs")
-        inputs = list(inputs)
-        configs = get_config_list(config, len(inputs))
-        limit = configs[0].get("max_concurrency") if configs else None
-        at_once = max(len(inputs), 1) if limit is None else limit
-        if at_once < 1:
-            raise ConfigError(f"max_concurrency {at_once}: expected 1 or more, or None for all inputs at once")
-        answers = []
-        for start in range(0, len(inputs), at_once):
-            part = slice(start, start + at_once)
-            answers += await self._group_answers(inputs[part], configs[part])
-        return answers
+    def search(self, query: str, *, on_stage: OnStage | None = None, **options: Any) -> SearchResult:
+        """The result, whose stages are reported to `on_stage`; raises the outcome if it is an error."""
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        for stage in self.outcome.trace if on_stage is not None else ():
+            on_stage(stage.name)(stage)  # type: ignore[misc]
+        return self.outcome
 
-    async def _group_answers(self, inputs: Sequence[str], configs: Sequence[RunnableConfig]) -> list[Any]:
-        """`answers` for inputs that one call of `search_many` searches.
-
-        1. Start the run of each input. An input whose run cannot start is not searched.
-        2. With `return_exceptions`, leave out queries that cannot be searched, because one of them fails the whole call
-           of `search_many`. Without it, that error is what `batch` raises.
-        3. Search, with child runs for the stages of each query.
-        4. Make the documents of each query, and close its child runs before its run ends.
-        5. End each run with its documents or its error, and only then raise the first error.
-        """
-        runs = [await _outcome(self._run(query, config)) for query, config in zip(inputs, configs, strict=True)]
-        answers: list[Any] = [run if isinstance(run, Exception) else None for run in runs]
-        for row, query in enumerate(inputs):
-            if answers[row] is None and self.return_exceptions:
-                answers[row] = _query_error(query)
-        valid = [row for row, answer in enumerate(answers) if answer is None]
-        async with AsyncExitStack() as opened:  # after a cancellation, it closes what `_answer` has not closed
-            stacks = [await opened.enter_async_context(AsyncExitStack()) for _ in valid]
-            on_stages = [await self._opened(runs[row], stack) for row, stack in zip(valid, stacks, strict=True)]
-            found = await _outcome(self._found([inputs[row] for row in valid], on_stages))
-            for index, row in enumerate(valid):
-                part = found if isinstance(found, Exception) else found[index]
-                answers[row] = await _outcome(self._answer(part, on_stages[index], stacks[index]))
-        answers = [await _outcome(_ended(run, answer)) for run, answer in zip(runs, answers, strict=True)]
-        first = next((answer for answer in answers if isinstance(answer, Exception)), None)
-        if first is not None and not self.return_exceptions:
-            raise first
-        return answers
-
-    async def _opened(self, run: Any, stack: AsyncExitStack) -> OnStage | None:
-        """The `on_stage` of one input. Closing `stack` ends the `with` block of `stages`."""
-        child = run.get_child()
-        return await stack.enter_async_context(astages(child)) if self.is_async else stack.enter_context(stages(child))
-
-    async def _found(self, queries: list[str], on_stages: list[OnStage | None]) -> list[tuple[SearchResult, Any]]:
-        """For each query, its result and the options of the search, which `_answer` needs to make the documents.
-
-        The options are read here, so that an error in them is an error of the search and ends every run.
-        """
-        umi, options = self.retriever.umi, self.retriever.core_options(self.options)
-        search_many = umi.asearch_many if self.is_async else umi.search_many
-        results = await _value(search_many([end_of(query) for query in queries], on_stages=on_stages, **options))
-        return [(result, options) for result in results]
-
-    async def _answer(self, found: Any, on_stage: OnStage | None, stack: AsyncExitStack) -> Any:
-        """The documents of one input.
-
-        Args:
-            found: The input's item of `_found`, or the error that `_found` raised; it is raised again.
-            stack: The stack of `_opened`, which is closed. This raises an error of a handler of the stages.
-        """
-        async with stack:
-            if isinstance(found, Exception):
-                raise found
-            result, options = found
-            report_losses(on_stage, result.degraded)
-            return await _value((self.retriever.aanswer if self.is_async else self.retriever.answer)(result, options))
-
-    async def _run(self, query: str, config: RunnableConfig) -> Any:
-        """Start the callback run of one input, in the same way as `BaseRetriever.invoke`."""
-        retriever = self.retriever
-        managers: Any = AsyncCallbackManager if self.is_async else CallbackManager
-        manager = managers.configure(
-            inheritable_callbacks=config.get("callbacks"),
-            inheritable_tags=config.get("tags"),
-            local_tags=retriever.tags,
-            inheritable_metadata={**(config.get("metadata") or {}), **retriever._get_ls_params()},
-            local_metadata=retriever.metadata,
-        )
-        name = config.get("run_name") or retriever.get_name()
-        return await _value(manager.on_retriever_start(None, query, name=name, run_id=config.get("run_id")))
+    async def asearch(self, query: str, **options: Any) -> SearchResult:
+        """`search` for an event loop."""
+        return self.search(query, **options)
 
 
-async def _outcome(value: Awaitable[Any]) -> Any:
+def batch(*args: Any, **named: Any) -> list[Any]:
+    """See `UmiRetriever.batch`. In it, all calls are synchronous, so the coroutine never suspends."""
     try:
-        return await value
-    except Exception as error:  # noqa: BLE001 - `_group_answers` raises or returns it when all runs have ended
-        return error
+        answers(*args, is_async=False, **named).send(None)
+    except StopIteration as end:
+        given: list[Any] = end.value
+        return given
+    raise AssertionError("a synchronous search returned an awaitable")
 
 
-async def _ended(run: Any, answer: Any) -> Any:
-    """Return `answer`, and end the input's run with it, unless the run could not start."""
-    if not isinstance(run, Exception):
-        failed = isinstance(answer, Exception)
-        await _value(run.on_retriever_error(answer) if failed else run.on_retriever_end(answer))
-    return answer
+async def answers(
+    retriever: UmiRetriever,
+    inputs: Sequence[str],
+    config: Configs,
+    options: dict[str, Any],
+    *,
+    return_exceptions: bool,
+    is_async: bool = True,
+) -> list[Any]:
+    """For each input, its documents or, with `return_exceptions`, its exception; see `UmiRetriever.batch`."""
+    refuse_unlisted(inputs, "inputs")
+    inputs = list(inputs)
+    configs = get_config_list(config, len(inputs))
+    limit = configs[0].get("max_concurrency") if configs else None
+    at_once = max(len(inputs), 1) if limit is None else limit
+    if at_once < 1:
+        raise ConfigError(f"max_concurrency {at_once}: expected 1 or more, or None for all inputs at once")
+    given: list[Any] = []
+    for start in range(0, len(inputs), at_once):
+        part = slice(start, start + at_once)
+        found = await _found(retriever, inputs[part], options, is_async=is_async, leave_out_wrong=return_exceptions)
+        for query, own, outcome in zip(inputs[part], configs[part], found, strict=True):
+            answering = retriever.model_copy()
+            answering._found = Found(outcome)
+            invoke = answering.ainvoke if is_async else answering.invoke
+            try:
+                given.append(await _value(invoke(query, own, run_id=own.get("run_id"), **options)))
+            except Exception as error:  # noqa: BLE001 - raised below, when the runs of the group have ended
+                given.append(error)
+        first = next((answer for answer in given if isinstance(answer, Exception)), None)
+        if first is not None and not return_exceptions:
+            raise first
+    return given
+
+
+async def _found(
+    retriever: UmiRetriever, queries: Sequence[str], options: dict[str, Any], *, is_async: bool, leave_out_wrong: bool
+) -> list[SearchResult | Exception]:
+    """For each query its result or its error. An error of the whole search is that of every query.
+
+    Args:
+        leave_out_wrong: Do not search queries that cannot be searched, because one of them fails `search_many`.
+    """
+    umi = retriever.umi
+    errors = [_query_error(query) if leave_out_wrong else None for query in queries]
+    asked = [end_of(query) for query, error in zip(queries, errors, strict=True) if error is None]
+    try:
+        search_many = umi.asearch_many if is_async else umi.search_many
+        results = iter(await _value(search_many(asked, **retriever.core_options(options))))
+    except Exception as error:  # noqa: BLE001 - each input raises it in its own run
+        return [error if own is None else own for own in errors]
+    return [next(results) if error is None else error for error in errors]
 
 
 async def _value(value: Any) -> Any:

@@ -126,6 +126,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     _skipped: list[SkippedChunk] | None = PrivateAttr(default=None)
     _search_text: SearchText = PrivateAttr(default=None)
     _places: SourcePlaces = PrivateAttr()
+    _found: _runs.Found | None = PrivateAttr(default=None)
+    """In a batch, the outcome of the search for the query that is invoked; None: the query is searched."""
 
     def __init__(self, **fields: Any) -> None:
         opening = ("embedding", "persist_directory", "search_text")
@@ -374,7 +376,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """
         if overrides(self, UmiRetriever, "invoke", "_get_relevant_documents"):
             return super().batch(inputs, config, return_exceptions=return_exceptions, **options)
-        return _runs.batch(self, inputs, config, options=options, return_exceptions=return_exceptions)
+        return _runs.batch(self, inputs, config, options, return_exceptions=return_exceptions)
 
     async def abatch(
         self,
@@ -387,13 +389,14 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """`batch` for an event loop."""
         if overrides(self, UmiRetriever, "ainvoke", "_get_relevant_documents", "_aget_relevant_documents"):
             return await super().abatch(inputs, config, return_exceptions=return_exceptions, **options)
-        return await _runs.abatch(self, inputs, config, options=options, return_exceptions=return_exceptions)
+        return await _runs.answers(self, inputs, config, options, return_exceptions=return_exceptions)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
         asked = self.core_options(options)
-        return self.answer(searched(self.umi.search, run_manager.get_child(), end_of(query), **asked), asked)
+        umi = self._found or self.umi
+        return self._answer(searched(umi.search, run_manager.get_child(), end_of(query), **asked), asked)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
@@ -403,20 +406,19 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             find = partial(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), **options)
             return await asyncio.to_thread(find)
         asked = self.core_options(options)
-        result = await asearched(self.umi.asearch, run_manager.get_child(), end_of(query), **asked)
-        return await self.aanswer(result, asked)
+        umi = self._found or self.umi
+        result = await asearched(umi.asearch, run_manager.get_child(), end_of(query), **asked)
+        await asyncio.sleep(0)  # lets the event loop run other tasks between the answers of a batch
+        return self.documents(result) if self.whole is None else await asyncio.to_thread(self._answer, result, asked)
 
-    def answer(self, result: SearchResult, asked: Mapping[str, Any]) -> list[Document]:
-        """The documents that `invoke` returns for the result of a search with the options `asked` (`core_options`)."""
+    def _answer(self, result: SearchResult, asked: Mapping[str, Any]) -> list[Document]:
         return self.documents(self.sections(result, asked))
 
-    async def aanswer(self, result: SearchResult, asked: Mapping[str, Any]) -> list[Document]:
-        """`answer` for an event loop."""
-        await asyncio.sleep(0)  # lets the event loop run other tasks between the answers of a batch
-        return self.documents(result) if self.whole is None else await asyncio.to_thread(self.answer, result, asked)
-
     def sections(self, result: SearchResult, asked: Mapping[str, Any]) -> SearchResult:
-        """The result with sections in place of chunks if `whole` is set, else `result`; arguments as in `answer`."""
+        """The result with sections in place of chunks if `whole` is set, else `result`.
+
+        `asked` are the options of the search (`core_options`).
+        """
         if self.whole is None:
             return result
         return with_sections(result, self.umi.store, self.whole, asked["where"], asked["time_range"])
