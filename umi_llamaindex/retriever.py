@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -137,6 +138,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         self._min_relevance = checked_relevance(min_relevance)
         self._score: NodeScore = score
         self._owns_store, self._skipped = False, None
+        self._found: SearchResult | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.umi!r}, similarity_top_k={self.similarity_top_k})"
@@ -379,11 +381,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         answers = {row: self.search(bundle) for row, bundle in enumerate(bundles) if defines_vector(bundle)}
         for rows, texts, options in self._groups(bundles):
             answers.update(zip(rows, self.umi.search_many(texts, **options), strict=True))
-        self._check_callback_manager()
-        return [
-            (_Answered(self, answers[row]) if row in answers else self).retrieve(bundle)
-            for row, bundle in enumerate(bundles)
-        ]
+        return [self._answering(answers.get(row)).retrieve(bundle) for row, bundle in enumerate(bundles)]
 
     async def abatch(self, queries: Sequence[str | QueryBundle]) -> list[list[NodeWithScore]]:
         """`batch` for an event loop."""
@@ -393,11 +391,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         answers = {row: await self.asearch(bundle) for row, bundle in enumerate(bundles) if defines_vector(bundle)}
         for rows, texts, options in self._groups(bundles):
             answers.update(zip(rows, await self.umi.asearch_many(texts, **options), strict=True))
-        self._check_callback_manager()
-        return [
-            await (_Answered(self, answers[row]) if row in answers else self).aretrieve(bundle)
-            for row, bundle in enumerate(bundles)
-        ]
+        return [await self._answering(answers.get(row)).aretrieve(bundle) for row, bundle in enumerate(bundles)]
 
     def get_context(self, query: str | QueryBundle, **packing: Any) -> AssembledContext:
         """The hits of a search as text for a prompt, within a token budget.
@@ -425,13 +419,26 @@ class UmiRetriever(OpensStore, BaseRetriever):
         return [to_scored_node(hit, self._score) for hit in result]
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [] if self._is_blank(query_bundle) else self._nodes_with_events(self.search(query_bundle))
+        if self._is_blank(query_bundle):
+            return []
+        return self._nodes_with_events(self.search(query_bundle) if self._found is None else self._found)
 
     @dispatcher.span
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         if overrides(self, UmiRetriever, "_retrieve") and not overrides(self, UmiRetriever, "_aretrieve"):
             return await asyncio.to_thread(self._retrieve, query_bundle)
-        return [] if self._is_blank(query_bundle) else self._nodes_with_events(await self.asearch(query_bundle))
+        if self._is_blank(query_bundle):
+            return []
+        if self._found is not None:
+            await asyncio.sleep(0)  # lets the event loop run other tasks between the queries of a batch
+            return self._nodes_with_events(self._found)
+        return self._nodes_with_events(await self.asearch(query_bundle))
+
+    def _answering(self, result: SearchResult | None) -> Self:
+        """A copy that returns this result for any query; for None one that searches, as for a blank query."""
+        other = copy.copy(self)
+        other._found = result
+        return other
 
     def _nodes_with_events(self, result: SearchResult) -> list[NodeWithScore]:
         send_events(dispatcher, result)
@@ -521,24 +528,6 @@ class UmiRetriever(OpensStore, BaseRetriever):
         if prompt is not None:  # each placeholder is its own value, so the result is the template
             template = prompt.format(query="{query}", history="{history}")
             self.umi.reconfigure(rewrite={"template": template})
-
-
-class _Answered(BaseRetriever):
-    """Retriever that returns a result which a batch has already found.
-
-    Its `retrieve` calls callbacks, sends events and resolves index nodes, as `UmiRetriever.retrieve` does.
-    """
-
-    def __init__(self, retriever: UmiRetriever, result: SearchResult) -> None:
-        super().__init__(retriever.callback_manager, retriever.object_map, verbose=retriever._verbose)
-        self._retriever, self._result = retriever, result
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._retriever._nodes_with_events(self._result)
-
-    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        await asyncio.sleep(0)  # lets the event loop run other tasks between the queries of a batch
-        return self._retrieve(query_bundle)
 
 
 def _bundles(queries: Sequence[str | QueryBundle]) -> list[QueryBundle]:
