@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -33,9 +33,8 @@ from umi_common.types import Chunk, SearchResult
 EmbedderChoice = str | Embedder | Callable[[Dataset], Any] | None
 """An embedder or its name, for all datasets; or a function from a dataset to its embedder. None: the model in a
 system's settings, else the default embedder."""
-DatasetKey = tuple[int, str | None]
-"""(`id()` of the dataset's tuple of chunks, name of the model). All splits of a dataset share this tuple. `Stores`
-keeps a reference to it, so that no other object gets its `id()`."""
+DatasetKey = tuple[tuple[Chunk, ...], str | None]
+"""(the dataset's chunks, which all splits of a dataset share; name of the model)."""
 ID_KEYS = ("id", "_id", "doc_id", "chunk_id")
 """Metadata keys for the id of a LangChain document; the first key that is present is used."""
 
@@ -94,7 +93,7 @@ class Stores(Closing):
 
     def __init__(self, embedder: EmbedderChoice = None) -> None:
         self._choice = embedder
-        self._embedders: dict[DatasetKey, tuple[Sequence[Chunk], Embedder]] = {}
+        self._embedders: dict[DatasetKey, Embedder] = {}
         self._vectors: dict[DatasetKey, Vectors] = {}
         self._stores: dict[tuple[DatasetKey, AnalyzerConfig], Any] = {}
 
@@ -108,8 +107,8 @@ class Stores(Closing):
         if key not in self._embedders:
             if not (choice is None or isinstance(choice, (str, Embedder))):
                 choice = choice(dataset)
-            self._embedders[key] = dataset.chunks, as_embedder(model if choice is None else choice)
-        return self._embedders[key][1]
+            self._embedders[key] = as_embedder(model if choice is None else choice)
+        return self._embedders[key]
 
     def vectors(self, dataset: Dataset, model: str | None = None) -> Vectors:
         """(n, dim) unit vectors of the dataset's n chunks, in order, computed once; `model` as in `embedder`."""
@@ -137,7 +136,7 @@ class Stores(Closing):
             self._stores.popitem()[1].close()
 
     def _key(self, dataset: Dataset, model: str | None) -> DatasetKey:
-        return id(dataset.chunks), model if self._choice is None else None
+        return dataset.chunks, model if self._choice is None else None
 
 
 def settings_of(system: System) -> Any:
