@@ -132,12 +132,10 @@ def searched_text(document: Document, search_text: SearchText) -> str | None:
 
 
 def _plain_line(line: str) -> str:
-    """A line without case and without the marks of a heading."""
     return line.strip(HEADING_MARKS).casefold()
 
 
 def _warn_of_unknown_keys(documents: Sequence[Document], search_text: SearchText) -> None:
-    """Log a warning for each key in `search_text` that none of the documents has; once per key and process."""
     if search_text is None or not documents:
         return
     for key in _keys_in(search_text):

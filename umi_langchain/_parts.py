@@ -106,7 +106,6 @@ def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys
 
 
 def _scored(reply: Any, k: int, keys: PlaceKeys) -> ArmReply:
-    """The `arm_reply` of the first `k` documents that have text."""
     with_text = [document for document in checked_reply(reply, Document) if document.page_content.strip()][:k]
     skipped: list[SkippedChunk] = []
     chunks = to_chunks(with_text, keys, skipped=skipped)[1]

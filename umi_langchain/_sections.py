@@ -103,7 +103,6 @@ def _within(found: Chunk, around: list[Chunk], key: str) -> list[Chunk]:
 
 
 def _value(chunk: Chunk, key: str) -> Any:
-    """The value under `key` in the metadata of the chunk's document, such as a dict; None: no such key."""
     return to_metadata(chunk, METADATA_ALONE).get(key) if key in chunk.metadata else None
 
 

@@ -135,8 +135,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
     def _owner(self, runtime: Runtime[Any]) -> dict[str, str]:
         """{"user": ..., "session": thread}: the metadata that all messages of a call have.
 
-        Raises:
-            ConfigError: If user or thread is missing. Without a user, the memory of all users would be searched.
+        If one is missing, ConfigError is raised: without a user, the memory of all users would be searched.
         """
         named = self._who(runtime)
         if not isinstance(named, (tuple, list)) or len(named) != 2 or any(part in (None, "") for part in named):
@@ -288,7 +287,6 @@ def _user_and_thread(runtime: Runtime[Any]) -> tuple[Any, Any]:
 
 @contextmanager
 def _warning_if_it_fails(doing: str) -> Iterator[None]:
-    """Log a warning in place of a UmiError in the `with` block."""
     try:
         yield
     except UmiError as error:

@@ -186,7 +186,6 @@ class UmiStore(Closing, BaseStore):
         return Item(**_fields_of(chunk))
 
     def _found(self, op: SearchOp) -> list[SearchItem]:
-        """The items that a search with a query finds, best first."""
         indexed = Not(Comparison(UNINDEXED_KEY, "$eq", True))
         where = And((*_within(op.namespace_prefix), indexed, self._living(), *_conditions(op.filter)))
         if op.limit == 0:
@@ -197,7 +196,6 @@ class UmiStore(Closing, BaseStore):
         return [SearchItem(**_fields_of(hit.chunk), score=hit.relevance) for hit in hits]
 
     def _listed(self, op: SearchOp) -> list[SearchItem]:
-        """The items that a search without a query lists, last written first."""
         where = And((self._living(), *_conditions(op.filter)))
         passing = (chunk for chunk in self._below(op.namespace_prefix) if matches(where, chunk.metadata))
         newest = nlargest(op.offset + op.limit, passing, key=lambda chunk: (_updated(chunk), chunk.id))
@@ -304,7 +302,6 @@ class UmiStore(Closing, BaseStore):
 
 
 def _check_ttl_config(ttl: object) -> None:
-    """Raise ConfigError unless `ttl` is None or a `TTLConfig` with known settings and minutes above 0."""
     if not isinstance(ttl, (Mapping, type(None))):
         raise ConfigError(f'ttl is {ttl!r:.80}; expected a dict such as {{"default_ttl": 60}}, in minutes, or None')
     unknown = sorted(map(str, set(ttl or ()) - set(TTLConfig.__annotations__)))
@@ -344,7 +341,6 @@ def _check(op: Op) -> None:
 
 
 def _text_of(namespace: Namespace) -> str:
-    """The labels of a namespace as one text, each followed by a period."""
     return "".join(f"{label}." for label in namespace)
 
 
@@ -362,7 +358,6 @@ def _updated(chunk: Chunk) -> datetime:
 
 
 def _fields_of(chunk: Chunk) -> dict[str, Any]:
-    """The arguments of an `Item`."""
     return {
         "value": json.loads(chunk.text),
         "key": chunk.id[len(f"{ID_PREFIX}{chunk.metadata[NAMESPACE_KEY]}.") :],
@@ -449,7 +444,6 @@ def _path(name: str, key: str) -> str:
 
 
 def _plain(value: object) -> object:
-    """`value` converted to JSON's own types; raises TypeError if `plain_value` does not convert it."""
     plain = plain_value(value)
     if plain is value:
         raise TypeError(f"{value!r:.80} is {type(value).__name__}")

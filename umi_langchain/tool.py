@@ -93,8 +93,7 @@ class _Calls:
     packing: dict[str, Any]
 
     def search(self, query: str, callbacks: CallbackManager | None = None, **asked: Any) -> Reply:
-        """The content that the model reads, and the documents. LangChain returns a ToolException's message to it."""
-        try:
+        try:  # LangChain returns a ToolException's message to the model
             options = self._options(asked)
             result = searched(self.retriever.umi.search, callbacks, end_of(query), **options)
         except InputError as error:
@@ -102,7 +101,6 @@ class _Calls:
         return self._reply(result, options, asked)
 
     async def asearch(self, query: str, callbacks: AsyncCallbackManager | None = None, **asked: Any) -> Reply:
-        """`search` for an event loop."""
         try:
             options = self._options(asked)
             result = await asearched(self.retriever.umi.asearch, callbacks, end_of(query), **options)

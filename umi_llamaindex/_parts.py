@@ -95,7 +95,6 @@ def _narrowed(
 
 
 def _conditions(where: Filter | None) -> list[MetadataFilter | MetadataFilters]:
-    """The required conditions that compare a key with strings by "$eq" or "$in"."""
     found: list[MetadataFilter | MetadataFilters] = []
     for each in required(where):
         values: Any = each.value if each.operator == "$in" else (each.value,)

@@ -116,7 +116,6 @@ class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
         return [_with_hidden_metadata(_node(part, by_id, around)) for part in _in_order(context, index_of)]
 
     def _hits(self, items: Sequence[NodeWithScore]) -> tuple[list[Hit], Mapping[str, list[Chunk]]]:
-        """(hits made of the nodes, hit id -> the neighbouring chunks)."""
         scores = scores_of(items)
         if (np.diff(scores) > 0).any():  # sorted by something else, such as MMR: ranks replace the scores
             scores = 1.0 / np.arange(1, len(items) + 1)
@@ -203,6 +202,5 @@ def _node(part: ContextPart, items: Mapping[str, NodeWithScore], around: Mapping
 
 
 def _with_hidden_metadata(item: NodeWithScore) -> NodeWithScore:
-    """A copy of the node with its metadata hidden from the LLM."""
     node: BaseNode = item.node.model_copy(update={"excluded_llm_metadata_keys": list(item.node.metadata)})
     return NodeWithScore(node=node, score=item.score)

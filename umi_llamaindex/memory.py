@@ -206,11 +206,7 @@ class UmiMemoryBlock(TakesBudget, BaseMemoryBlock[str]):
         )
 
     def _shared_metadata(self, session: Any, user: str | None = None) -> dict[str, str]:
-        """The metadata that all messages of a call have: the user and, if the call names one, the session.
-
-        Raises:
-            FilterError: If the call names another user, or if it names no session and `across_sessions` is False.
-        """
+        """The metadata that all messages of a call have: the user and, if the call names one, the session."""
         if user is not None and user != self.user:
             raise FilterError("this memory block belongs to another user; make one block for each user, over one store")
         if session is None and not self.across_sessions:

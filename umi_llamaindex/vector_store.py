@@ -263,7 +263,6 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         return [node.node_id for node in nodes]
 
     def _remember_index_nodes(self, nodes: Sequence[BaseNode]) -> None:
-        """Keep the ids of image and index nodes, and the engines that index nodes refer to."""
         self._listed.update(node.node_id for node in nodes if isinstance(node, (ImageNode, IndexNode)))
         index_nodes = [node for node in nodes if isinstance(node, IndexNode)]
         engines = {node.index_id: node.obj for node in index_nodes if isinstance(node.obj, ENGINES)}
@@ -499,7 +498,6 @@ def _mmr(query: VectorStoreQuery, extras: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _filter_of(query: VectorStoreQuery, where: Any) -> Filter | None:
-    """A filter for nodes that pass `where` and the query's conditions on metadata, documents and nodes."""
     conditions: list[Any] = [query.filters, where]
     if query.doc_ids is not None:
         conditions.append(of_documents(query.doc_ids))
@@ -532,7 +530,6 @@ def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder
 
 @contextmanager
 def _with_advice() -> Iterator[None]:
-    """Within the `with` block, add the advice ONE_MODEL to the message of an InvalidVector."""
     try:
         yield
     except InvalidVector as error:

@@ -36,7 +36,6 @@ def status(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None
 
 
 def _lines(found: StoreStatus) -> Iterator[tuple[str, str]]:
-    """(name, value) of each line that `umi status` prints."""
     yield "chunks", f"{found.chunks:,} from {found.sources:,} sources"
     yield "lexical", found.lexical
     yield "dense", f"{found.dense}; {found.dimension or 'no'} dimensions, {found.embedder}"
@@ -47,7 +46,6 @@ def _lines(found: StoreStatus) -> Iterator[tuple[str, str]]:
 
 
 def _search_lines(counted: SearchMetrics | None) -> Iterator[tuple[str, str]]:
-    """The lines about the store's searches, as in `_lines`; `counted` None: the counts cannot be read."""
     if counted is None:
         yield "searches", "unknown: searches.json cannot be read; the next process that writes counts from 0"
         return

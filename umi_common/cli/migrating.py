@@ -132,7 +132,6 @@ def store_at(address: Path | Collection, copy_of: Movable | None = None) -> Iter
 
 
 def _store_in_folder(folder: Path, copy_of: Any) -> Any:
-    """Open the store in a folder; for `copy_of` see `store_at`. The result is a context manager."""
     from umi_common.embedders import AbsentEmbedder
     from umi_common.stores.embedded.hybrid import HybridStore
     from umi_common.stores.ledger.file import FILE
@@ -147,7 +146,6 @@ def _store_in_folder(folder: Path, copy_of: Any) -> Any:
 
 
 def _store_in_collection(client: Any, name: str, copy_of: Any) -> Any:
-    """Open the store in a Qdrant collection; for `copy_of` see `store_at`."""
     from umi_common.embedders import AbsentEmbedder
     from umi_common.stores.qdrant import QdrantStore
     from umi_common.stores.qdrant.collection import collection_made_with

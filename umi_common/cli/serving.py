@@ -122,8 +122,6 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
 def _tool(function: Any, description: str) -> Tool:
     """The MCP tool of a function, with the checks of `ToolArguments`.
 
-    null and "" count as missing for optional arguments; unknown arguments are refused.
-
     MCP makes a pydantic model of the function's parameters; it is replaced by a subclass of both models.
     """
     from mcp.server.mcpserver.tools import Tool

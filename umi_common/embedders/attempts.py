@@ -210,7 +210,6 @@ def _status(error: BaseException) -> int | None:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and the chain of its causes, at most five errors in all."""
     current: BaseException | None = error
     for _ in range(5):
         if current is None:

@@ -88,7 +88,6 @@ def _asset(name: str) -> str:
 
 
 def _hits_section(result: SearchResult, words: QueryWords) -> str:
-    """All hits, below an input field that filters them."""
     top, largest = bars.top_score(result), bars.largest_scores(result)
     items = "".join(_hit(hit, path, top, largest, words) for hit, path in zip(result, steps(result), strict=True))
     found = f"<ol class='hits'>{items}</ol>" if items else "<p>No hits.</p>"
@@ -125,7 +124,6 @@ def _text(text: str, words: QueryWords) -> str:
 
 
 def _numbers(hit: Hit) -> str:
-    """Tables with a hit's score and rank by arm and query variation, its score after each stage, and its metadata."""
     metadata = "".join(
         f"<tr><th scope='row'>{escaped(key)}</th><td>{escaped(str(value))}</td></tr>"
         for key, value in to_metadata(hit.chunk, METADATA_ALONE).items()
@@ -203,7 +201,6 @@ def _times_section(result: SearchResult) -> str:
 
 
 def _packed_section(context: AssembledContext | None, words: QueryWords) -> str:
-    """The parts of the context, each with its text and a bar for its number of tokens."""
     if context is None:
         return ""
     stats = context.stats
@@ -232,5 +229,4 @@ def _section(name: str, title: str, body: str) -> str:
 
 
 def _scroll(label: str, body: str) -> str:
-    """HTML of a box that scrolls sideways, with the mouse or the keyboard."""
     return f"<div class='scroll' tabindex='0' role='region' aria-label='{label}'>{body}</div>"

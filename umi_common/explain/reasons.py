@@ -51,7 +51,7 @@ def best_signals(hit: Hit) -> dict[str, Signal]:
 
 
 def in_words(reason: str) -> str:
-    """The reason why a chunk was left out of a result or a context, in words."""
+    """The reason in words; see LEFT_OUT."""
     return LEFT_OUT.get(reason, reason)
 
 

@@ -116,13 +116,7 @@ def index(
 
 
 def _own_checkpoint(store: Any) -> IngestCheckpoint:
-    """Open the checkpoint in the store's directory, or in memory for a store in memory.
-
-    A damaged checkpoint is replaced by an empty one.
-
-    Raises:
-        ConfigError: If the store has no directory and is no `HybridStore`.
-    """
+    """The checkpoint in the store's directory, or in memory for a store in memory. A damaged one is made anew."""
     directory = getattr(store, "path", None)
     if directory is None and not isinstance(store, HybridStore):
         raise ConfigError(f"{type(store).__name__} has no directory of its own; name a file: checkpoint='corpus.umi'")

@@ -233,7 +233,6 @@ class IngestSession:
             raise KeyboardInterrupt(f"stopped; {done} and can be searched; the same call goes on from here") from error
 
     def _examine(self, path: Path, size: int) -> list[FilePart]:
-        """Compare a file with the checkpoint; returns its parts that are not in the store."""
         source = source_of(path, self._base)
         known = None
         try:
@@ -305,7 +304,6 @@ class IngestSession:
         self._to_settle = []
 
     def _remove_stale(self) -> None:
-        """Remove the stale chunks of the files in `_written`, and settle these files."""
         files, self._written = self._written, []
         if not files:
             return

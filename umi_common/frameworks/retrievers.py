@@ -1,4 +1,4 @@
-"""Base classes of the adapters' retrievers and vector stores, which open and close a store, and two functions for them.
+"""Base classes of the adapters' retrievers and vector stores, which open and close a store.
 
 A stage is a section of `UmiConfig`, such as `when` or `embedder`; adapters take stages as keyword arguments.
 """

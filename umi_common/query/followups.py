@@ -102,12 +102,10 @@ def follow_up(query: str, history: Sequence[str]) -> str | None:
 
 
 def _has_name(words: Sequence[str]) -> bool:
-    """Whether a word after the first begins with a capital letter, except "I"."""
     return any(word[:1].isupper() and word != "I" for word in words[1:])
 
 
 def _refers(words: Sequence[str]) -> bool:
-    """Whether one of the first words of a query refers to something in an earlier message."""
     first = {word.lower() for word in words[:_REFERRING_WITHIN]}
     if first & _REFERRING:
         return True

@@ -173,7 +173,6 @@ def _has_subject(question: str) -> bool:
 
 
 def _content(text: str) -> list[str]:
-    """The words of a text, in lower case, that are neither function words nor words of a frame."""
     return [word for word in _WORD.findall(text.lower()) if len(word) > 1 and word not in _NO_CONTENT]
 
 

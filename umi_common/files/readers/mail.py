@@ -135,7 +135,6 @@ def _text(path: Path, part: Message[Any, Any]) -> str:
 
 
 def _decoded(header: str) -> str:
-    """The text of a header, with its encoded words ("=?utf-8?q?...?=") decoded."""
     header = _header_text("utf-8", header.encode("utf-8", "surrogateescape"))
     try:
         pieces = decode_header(header) if header.isascii() else [(header, None)]

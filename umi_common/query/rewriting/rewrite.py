@@ -124,7 +124,6 @@ class Rewriting:
         deadline = started + self.config.timeout_seconds
         while attempt <= self.config.retries and self._clock() < deadline:
             attempt += 1
-            # Yields a tuple with one call, and is sent a tuple with its outcome.
             (outcome,) = yield (self._limiter.limited(complete, deadline - self._clock(), without_blocking),)
             if isinstance(outcome, CallFailure):
                 log_bug("rewriter", outcome.error)
