@@ -12,6 +12,7 @@ from umi_common.errors import FileUnreadable, InputError
 from umi_common.files.readers.chunks import ENDINGS
 from umi_common.files.readers.reading import unreadable
 from umi_common.files.report import Problem, Report
+from umi_common.types import inode_of
 
 FOLDERS_LEFT_OUT = frozenset({"node_modules", "__pycache__", "site-packages", "venv"})
 """Names of folders that are not read. Files and folders whose names begin with a dot are not read either."""
@@ -70,7 +71,8 @@ def _paths_below(
     roots: Sequence[Path], store: Path | None, report: Report, follow_symlinks: bool
 ) -> Iterator[tuple[bool, Path]]:
     """Yield (whether the path leads through a link, path) for each path below `roots` to a file that umi reads."""
-    seen, named = {_identity(store)} if store is not None else set(), set(roots)
+    seen: set[object] = set() if store is None else {inode_of(store)}
+    named = set(roots)
     folders = [root for root in roots if root.is_dir()]
     yield from ((False, root) for root in roots if not is_no_file(root))
     linked: list[Path] = []
@@ -79,7 +81,7 @@ def _paths_below(
         # Links are walked last, so that a folder that is also found without a link is read by its own path.
         in_linked = in_linked or not folders
         folder = folders.pop() if folders else linked.pop()
-        identity = _identity(folder)
+        identity = inode_of(folder) or folder  # None if it is gone or not accessible: `_entries` reports it
         if identity in seen:
             continue
         seen.add(identity)
@@ -150,15 +152,6 @@ def _entries(folder: Path, report: Report) -> list[os.DirEntry[str]]:
         why = f"{unreadable(folder, error)}; what an earlier run stored of its files can still be found"
         report.problems.append(Problem("", FileUnreadable.__name__, why))
         return []
-
-
-def _identity(folder: Path) -> tuple[int, int] | Path:
-    """Device and inode of a folder, which are equal for all paths to it; the path itself if it cannot be accessed."""
-    try:
-        found = folder.stat()
-    except OSError:  # the folder is gone or not accessible: `_entries` adds it to the report
-        return folder
-    return found.st_dev, found.st_ino
 
 
 def _has_known_ending(path: Path, report: Report) -> bool:
