@@ -87,7 +87,8 @@ class Best:
         Args:
             pairs: Indices of `rows`.
         """
-        former, scores, relevance = self.scores, self.scores, self.ranked.relevance
+        former, relevance = self.scores, self.ranked.relevance
+        scores = np.array(former)
         relevance = None if relevance is None else np.array(relevance)
         for one, behind in pairs:
             scores[behind] = max(scores[behind], BEHIND * former[one] + (1.0 - BEHIND) * former[behind])

@@ -1,30 +1,26 @@
 """Raise the latest of nearly equal candidates if the query asks for the latest, or the oldest if it asks for the first.
 
-The query "Anna's current phone" matches all phones equally well that Anna has named over the years.
+The query "Anna's current phone" matches all phones equally well that Anna has named over the years. A few of the
+candidates (the best chunks so far, about fifty) are therefore compared by their times:
 
-    final(i) = score(i) * (1 + weight * place(i))
+    final(i) = score(i) * (1 + weight(i) * place(i))
 
-weight is a setting. A candidate i of the best is compared if its time is known, and if it has at least the
-share `SCORE` of the largest score and the share `BM25` of the largest BM25. If the query asks for the latest, a
-candidate with a time in the future is not compared. The compared candidates are sorted by time: place rises in equal
-steps from 0 (the oldest) to 1 (the latest), or falls from 1 to 0 if the query asks for the first. place is 0 for all
-other candidates.
+The compared candidates are sorted by time: place rises in equal steps from 0 (the oldest) to 1 (the latest), or falls
+from 1 to 0 if the query asks for the first. place is 0 for all other candidates. A candidate without a time is never
+compared; nor, if the query asks for the latest, is one with a time in the future (`FUTURE_HOURS`). If fewer than two
+different times are compared, the ranking stays as it was.
 
-A text that states a change often lacks the query's words: "I moved from Berlin to Paris" answers "where do I live now".
-If the query asks for the present state, and at most `CHANGES_MAX` candidates state a change, these candidates are
-compared whatever their BM25 is. Their score must be at least the share `CHANGE_SCORE` of the largest, and they must
-resemble the best candidate (`LIKE_BEST`), because notes on a user state changes of many things. Their weight is
-`CHANGE_WEIGHT` times as large. A correction ("no wait, I meant Thursday") has at least the best score of the
-`CHUNKS_BEFORE_CORRECTION` chunks before it, and need not resemble the best. Measured in docs/decisions.md.
+One of three rules says which candidates are compared, and with which score(i) and weight(i); each is one function:
 
-If the query asks when something last took place ("when did I last do yoga?"), the shares are `EVENT_SCORE` and
-`EVENT_BM25`. A message that plans or denies the event ("skipped yoga") is not compared, and its score is divided by
-1 + weight.
+    _nearly_equal    every query that neither of the other rules is for
+    _or_changed      the query asks for the present state ("where do I live now"), which a later change may replace
+    _last_event      the query asks when something last took place ("when did I last do yoga?")
 """
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,21 +32,20 @@ from umi_common.search.reorder.best import Best
 SCORE, BM25 = 0.65, 0.8
 """Smallest shares of the largest score and of the largest BM25 of the candidates at which a candidate is compared."""
 EVENT_SCORE, EVENT_BM25 = 0.5, 0.5
-"""`SCORE` and `BM25` for a query that asks when something last took place. They are shares of the largest values of
-texts that do not deny the event. Smaller, because texts name an event in many ways ("did yoga", "an hour on the
-mat")."""
+"""`SCORE` and `BM25` for a query that asks when something last took place. They are smaller, because texts name an
+event in many ways ("did yoga", "an hour on the mat")."""
 CHANGE_SCORE = 0.4
 """Smallest share of the largest score at which a candidate that states a change is compared: "I moved to Paris" need
 not hold "live"."""
 CHANGE_WEIGHT = 3.0
-"""Factor on `weight` for a candidate that states a change: with the default weight, the latest of them reaches a text
-of 2.5 times its score."""
+"""Factor on `weight` for a candidate that states a change. With the default weight of 0.5, the score of the latest is
+multiplied by 1 + 3 * 0.5 = 2.5."""
 CHANGES_MAX = 3
-"""Largest number of candidates that state a change. If more do, as notes that all end with "from now on" would, most of
-them are about something else than the query; none is then compared by `CHANGE_SCORE` or weighs more."""
+"""Largest number of candidates that state a change. If more do, changes get no special treatment: most of them are then
+about something else than the query, as in notes that all end with "from now on"."""
 LIKE_BEST = 5
-"""Only the best candidate and the `LIKE_BEST` others with the largest cosine with it may state a change of what the
-query asks for: "I moved to Paris" resembles "I live in Berlin", "the gym days changed" does not."""
+"""A change counts only in the best candidate and in the `LIKE_BEST` others with the largest cosine with it: "I moved to
+Paris" resembles "I live in Berlin", "the gym days changed" does not. Corrections count in any candidate."""
 CHUNKS_BEFORE_CORRECTION = 2
 """Number of chunks before a correction that it may correct: the user's message and the reply to it."""
 _CORRECTION = re.compile(
@@ -74,6 +69,7 @@ _CHANGE_WORDS = frozenset(
         "pospuesto pospuesta annullato annullata rimandato rimandata rinviato adiado adiada uitgesteld afgelast"
     )
 )
+"""Words of a text that states that something has changed, or that the text before it is wrong."""
 _CHANGE_PHRASES = (
     *("no longer", "any more", "from now on", "give up", "gave up", "given up", "back on", "i mean ", "nicht mehr"),
     *("took over", "takes over", "handed over", "pushed back", "put off", "up from", "down to"),
@@ -82,10 +78,9 @@ _CHANGE_PHRASES = (
     *("plus de", "voulais dire", "ya no ", "quería decir", "non più", "volevo dire", "niet meer", "já não"),
     *("搬到", "换了", "不再", "我是说", "新的"),
 )
-"""As `_CHANGE_WORDS`, words of a text that states that something has changed, or that the text before it is wrong. They
-are not looked for if the query itself holds one ("my new phone"): texts that state no change then hold it, too."""
+"""Phrases with the same meaning as `_CHANGE_WORDS`."""
 _EVENT = re.compile(r"\b(?:last|latest|newest|recent(?:ly)?)\b", re.IGNORECASE)
-"""Words of a query that asks for the last event ("my last exam") and not for a state that may have changed."""
+"""Words of a query that asks for the last event ("my last exam") and not for the present state."""
 _LAST_TIME = re.compile(r"\bwhen\b.*\blast\b|\blast time\b", re.IGNORECASE)
 """A query that asks when something last took place: "when did I last do yoga?"."""
 _NOT_DONE = re.compile(
@@ -94,13 +89,21 @@ _NOT_DONE = re.compile(
     r"|n['\u2019]t\b",
     re.IGNORECASE,
 )
-"""Words of a message that plans an event, or tells that it did not take place."""
+"""Words of a message that plans an event, or says that it did not take place."""
 NOTE_CHARACTERS = 200
-"""Largest number of characters of a text that is searched for `_NOT_DONE`: in a longer text these words mostly refer to
-something else than the event."""
+"""A text of more characters is not searched for `_NOT_DONE`: there, these words mostly refer to something else than the
+event."""
 FUTURE_HOURS = -24.0
-"""Smallest age, in hours, of a candidate that may be the latest: a planned meeting is not the last one. It is below 0,
-because a local time may have been read as UTC, which makes it wrong by up to 14 hours."""
+"""Smallest age, in hours, of a candidate that may be the latest: a planned meeting is not the last one. A time less
+than a day ahead is not taken for the future, because a local time that was read as UTC is wrong by up to 14 hours."""
+
+
+class _Compared(NamedTuple):
+    """The candidates that a rule compares by time, if their times are known. Each array has one value per candidate."""
+
+    compared: Bools
+    scores: Floats
+    weights: Floats
 
 
 def reorder_by_time(best: Best, *, query: str, asked: TimeOrder, weight: float) -> RankedPool:
@@ -109,41 +112,82 @@ def reorder_by_time(best: Best, *, query: str, asked: TimeOrder, weight: float) 
     Args:
         query: The query without the words that name a period.
         asked: `time_order` of `query`: whether it asks for the latest or the first.
+        weight: The setting `when.order_boost`.
     """
-    scores, lexical = best.scores, best.pool.lexical[0, best.rows]
-    nearly_equal = (scores >= SCORE * scores.max(initial=0.0)) & (lexical >= BM25 * lexical.max(initial=0.0))
-    weights = np.full(len(scores), weight)
-    read = [chunk.text[:CHARACTERS_READ] for chunk in best.chunks]
     if asked == "latest" and _LAST_TIME.search(query):
-        done = np.array([len(text) > NOTE_CHARACTERS or _NOT_DONE.search(text) is None for text in read], dtype=bool)
-        scores = np.where(done, scores, scores / (1.0 + weight))
-        nearly_equal = done & (scores >= EVENT_SCORE * scores.max(initial=0.0))
-        nearly_equal &= lexical >= EVENT_BM25 * lexical[nearly_equal].max(initial=0.0)
-    elif asked == "latest" and not (_EVENT.search(query) or _states_change(query)):
-        corrects = np.array([_CORRECTION.search(text) is not None for text in read])
-        scores = _with_corrected(best, corrects)
-        changes = scores >= CHANGE_SCORE * scores.max(initial=0.0)
-        changes[changes] = [_states_change(text) for text, may in zip(read, changes, strict=True) if may]
-        if changes.sum() <= CHANGES_MAX:
-            changes &= corrects | _like_best(best, scores)
-            nearly_equal |= changes
-            weights[changes] *= CHANGE_WEIGHT
+        compared, scores, weights = _last_event(best, weight)
+    elif asked == "latest" and _EVENT.search(query) is None and not _states_change(query):
+        compared, scores, weights = _or_changed(best, weight)
+    else:
+        compared, scores, weights = _nearly_equal(best, weight)
     ages = best.pool.age_hours[best.rows]
-    compared = nearly_equal & (~np.isnan(ages) if asked == "first" else ages >= FUTURE_HOURS)
+    compared = compared & (~np.isnan(ages) if asked == "first" else ages >= FUTURE_HOURS)
     distinct = sorted(set((-ages[compared]).tolist()))
     if len(distinct) < 2:
         return best.ranked
     best.facts.update(asked=asked, candidates=int(compared.sum()))
-    places = np.searchsorted(distinct, -ages[compared]) / (len(distinct) - 1)  # 0: the oldest
-    scores[compared] *= 1.0 + weights[compared] * (1.0 - places if asked == "first" else places)
-    return best.sorted_by(scores)
+    latest_last = np.searchsorted(distinct, -ages[compared]) / (len(distinct) - 1)  # 0: the oldest, 1: the latest
+    places = np.zeros(len(ages))
+    places[compared] = 1.0 - latest_last if asked == "first" else latest_last
+    return best.sorted_by(scores * (1.0 + weights * places))
+
+
+def _nearly_equal(best: Best, weight: float) -> _Compared:
+    """Compare the candidates with at least the share `SCORE` of the largest score and the share `BM25` of the largest
+    BM25 of the candidates."""
+    scores, lexical = best.scores, best.pool.lexical[0, best.rows]
+    compared = (scores >= SCORE * scores.max(initial=0.0)) & (lexical >= BM25 * lexical.max(initial=0.0))
+    return _Compared(compared, scores, np.full(len(scores), weight))
+
+
+def _or_changed(best: Best, weight: float) -> _Compared:
+    """Compare the nearly equal candidates, and those that state a change and have at least the share `CHANGE_SCORE` of
+    the largest score, whatever their BM25 is.
+
+    A text that states a change often lacks the query's words: "I moved from Berlin to Paris" answers "where do I live
+    now". The weight of a change is `CHANGE_WEIGHT` times as large. Changes are compared only if there are at most
+    `CHANGES_MAX`. They must also resemble the best candidate (`LIKE_BEST`), because the notes of one user state changes
+    of many things.
+
+    A correction ("no wait, I meant Thursday") is a change, too. It need not resemble the best candidate, and its score
+    is first raised to that of the text which it corrects (`_with_corrected`).
+
+    The rule is not for a query that itself holds a word of change ("my new phone"): texts that state no change then
+    hold this word, too.
+    """
+    nearly_equal, _, weights = _nearly_equal(best, weight)  # by the scores before any is raised
+    texts = [chunk.text[:CHARACTERS_READ] for chunk in best.chunks]
+    corrects = np.array([_CORRECTION.search(text) is not None for text in texts], dtype=bool)
+    scores = _with_corrected(best, corrects)
+    high = scores >= CHANGE_SCORE * scores.max(initial=0.0)
+    changes = np.array([bool(h) and _states_change(text) for h, text in zip(high, texts, strict=True)], dtype=bool)
+    if changes.sum() > CHANGES_MAX:
+        return _Compared(nearly_equal, scores, weights)
+    changes = changes & (corrects | _like_best(best, scores))
+    return _Compared(nearly_equal | changes, scores, np.where(changes, weight * CHANGE_WEIGHT, weights))
+
+
+def _last_event(best: Best, weight: float) -> _Compared:
+    """Compare the candidates that have at least the share `EVENT_SCORE` of the largest score and do not plan or deny
+    the event; of these, only those with at least the share `EVENT_BM25` of their largest BM25.
+
+    The score of a message that plans or denies the event ("skipped yoga") is first divided by 1 + weight.
+    """
+    lexical = best.pool.lexical[0, best.rows]
+    texts = [chunk.text[:CHARACTERS_READ] for chunk in best.chunks]
+    done = np.array([len(text) > NOTE_CHARACTERS or _NOT_DONE.search(text) is None for text in texts], dtype=bool)
+    scores = np.where(done, best.scores, best.scores / (1.0 + weight))
+    high = done & (scores >= EVENT_SCORE * scores.max(initial=0.0))
+    compared = high & (lexical >= EVENT_BM25 * lexical[high].max(initial=0.0))
+    return _Compared(compared, scores, np.full(len(scores), weight))
 
 
 def _like_best(best: Best, scores: Floats) -> Bools:
-    """(k,) whether each candidate is the one with the largest of `scores`, or one of the `LIKE_BEST` others with the
+    """For each candidate, whether it is the one with the largest of `scores`, or one of the `LIKE_BEST` others with the
     largest cosine with it.
 
-    Candidates with equal cosines are all among them, so without vectors every candidate is.
+    All candidates that share the smallest of these cosines count. So without vectors, when all cosines are 0, every
+    candidate counts.
     """
     vectors = best.pool.vectors[best.rows]
     cosines = vectors @ vectors[scores.argmax()]
@@ -152,9 +196,10 @@ def _like_best(best: Best, scores: Floats) -> Bools:
 
 
 def _with_corrected(best: Best, corrects: Bools) -> Floats:
-    """(k,) the scores, but each correction (`corrects`) has the largest of its own score and the scores of the
+    """The candidates' scores, but each correction (`corrects`) has the largest of its own score and the scores of the
     `CHUNKS_BEFORE_CORRECTION` chunks before it in its source."""
-    scores, raised = best.scores, best.scores
+    scores = best.scores
+    raised = np.array(scores)
     source, position = best.pool.source[best.rows], best.pool.position[best.rows]
     for at in np.flatnonzero(corrects):
         before = position[at] - position
