@@ -1,40 +1,48 @@
 """Of alike candidates, put first the one that holds more of the query's words, or more of them in the query's order.
 
-The rows of a table, the lines of a timetable and filled-in forms differ in a few words, and their scores differ little:
-for "GDP per capita Dominica 2010" the row of 2000 may be first, and for "from London to Paris" the flights back. Among
-the best `COMPARED` candidates, a passes b, the candidate directly before a, if both of these are true:
+The rows of a table, the lines of a timetable and filled-in forms differ in a few words, and their scores differ little.
+Of the best `COMPARED` candidates, from the first to the last, each moves forward as long as it passes the candidate
+directly before it. Finally the i-th of them gets the score of the former i-th (`Best.after_passing`).
+
+Candidate a passes candidate b if both are alike,
 
     common(words(a), words(b)) + common(pairs(a), pairs(b)) >= `SHARED`
     score(a) >= `SCORE` * score(b)
 
-and one of these is true:
+and if one of these rules holds, here with a query and the texts of a and b:
 
-    held(a) contains held(b) and is larger
-    held(a) = held(b), sorted(asked(a)) = sorted(asked(b)) and |neighbours(a)| > |neighbours(b)|, or these two are equal
-        and |touching(a)| > |touching(b)|
-    held(a) = held(b), |neighbours(a)| >= |neighbours(b)|, and more of these words are much earlier in a than are much
-        earlier in b
-    held(a) = held(b) and unjoined(a) contains unjoined(b) and is larger
+    more      held(a) contains held(b) and is larger
+                  "Dominica 2010": "Dominica, GDP in 2010", "Dominica, GDP in 2000"
+    order     held(a) = held(b), sorted(asked(a)) = sorted(asked(b)) and |neighbours(a)| > |neighbours(b)|
+                  "from London to Paris": "Flight from London to Paris", "Flight from Paris to London"
+              or |neighbours(a)| = |neighbours(b)| instead, and |touching(a)| > |touching(b)|
+                  "aunt of Tom": "The aunt of Tom is Ann", "The aunt of Ann is Tom"
+    earlier   held(a) = held(b), |neighbours(a)| >= |neighbours(b)|, and the words of held(a) that are much earlier in a
+              are more than those that are much earlier in b
+                  "Yusuf's leave": "Name: Yusuf. Days: 8. Type: leave. Deputy: Mira",
+                                   "Name: Freya. Days: 8. Type: leave. Deputy: Yusuf"
+    whole     held(a) = held(b), and whole(a) contains whole(b) and is larger
+                  "vim": "install vim", "install vim-common"
 
 For the text i of a candidate:
 
     words(i)       the set of its words
-    pairs(i)       the set of its pairs of adjacent words, except pairs of two function words: two records of different
-                   layouts share few words, but more pairs than two texts of prose
-    asked(i)       the sequence of the query's words in the text, with repetitions
-    held(i)        the set of the words of asked(i) without function words other than negations; if the query names a
-                   period and the text is of that period, the period is one more element
-    neighbours(i)  the set of the pairs of words that are adjacent in asked(i), at most `REACH` words apart in the text,
-                   and adjacent in the query without the words that the text lacks
-    touching(i)    the set of the pairs of words that are adjacent in the query and in the text: (of, Tom) is a pair of
-                   "the aunt of Tom is Ann", but not of "the aunt of Ann is Tom"
+    pairs(i)       the set of its pairs of adjacent words, except pairs of two function words. Two records may have few
+                   words in common, but share the names in them: (Osprey, Freight). Two texts of prose share few pairs.
+    asked(i)       the sequence of the query's words in the text, with repetitions: of "Flight from Paris to London",
+                   from, Paris, to, London
+    held(i)        the set of the words of asked(i) without function words other than negations: Paris, London. If the
+                   query names a period and the text is of that period, the period is one more element.
+    neighbours(i)  the set of the pairs of words that follow each other in asked(i) and in the query, at most `REACH`
+                   words apart in the text. Words that the text lacks are first removed from the query: of
+                   "London-Paris, 9:31", (London, Paris) is a pair.
+    touching(i)    the set of the pairs of words that are adjacent in the query and in the text: (of, Tom)
     first(i, w)    the number of the text's words up to the first w, at least 1. w is much earlier in a than in b if
-                   first(b, w) >= max(2 * first(a, w), `BEGINNING`): a text mostly names its subject first
-    unjoined(i)    the set of the query's words and hyphenated words, without function words and numbers, that the text
-                   holds as whole words: the record of "vim" holds "vim", the record of "vim-common" does not
+                   first(b, w) >= max(2 * first(a, w), `BEGINNING`): a text mostly names its subject first.
+    whole(i)       the set of the query's words and hyphenated words, without function words and numbers, that the text
+                   holds, but not only as a part of a longer hyphenated word
 
-common(x, y) = |x and y| / min(|x|, |y|), 0 if a set is empty. Finally the candidates exchange their scores, so that the
-first has the largest. Measured in docs/decisions.md.
+common(x, y) = |x and y| / min(|x|, |y|), 0 if a set is empty. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -62,8 +70,8 @@ same results."""
 REACH = 3
 """Largest distance of neighbours in a text, in words: farther words of a form belong to different fields."""
 BEGINNING = 8
-"""A word among the first words of both texts, fewer than this, is much earlier in neither: "Show Me the Money" and "The
-Money" both begin with their subject."""
+"""Smallest first(b, w) of a word w that is much earlier in another text than in b: words before the eighth are all near
+the beginning, where both texts name their subject."""
 CHARACTERS_MAX = 20_000
 """Longest text, in characters, that is compared: reading the words of a longer text takes 1 ms."""
 PERIOD = " "
@@ -71,7 +79,7 @@ PERIOD = " "
 THOUSANDS = re.compile(r"(?<=\d)[.,](?=\d{3}(?!\d))")
 """The sign between thousands: 11,500."""
 AMOUNT = re.compile(r"(?!(?:19|20)\d\d$)\d{4,}|\d+m[mgl]")
-"""A number of a query that is no year and that a text may write otherwise: 2500, "2.5k"; 1960mm, "1.96 m"."""
+"""A number of a query that is no year and that a text may write otherwise: 2500 as "2.5k", 1960mm as "1.96 m"."""
 JOINED = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 """A word with all words that hyphens join to it. Underscores and points join no words, because names in code are
 compared by their parts."""
@@ -113,8 +121,8 @@ class Words:
         return frozenset({pair for pair in adjacent if pair[0] not in function_words or pair[1] not in function_words})
 
     @cached_property
-    def unjoined(self) -> frozenset[str]:
-        if self._text.isascii() and "-" not in self._text:  # no word is joined to another
+    def whole(self) -> frozenset[str]:
+        if self._text.isascii() and "-" not in self._text:  # `all` holds these words already, and is faster
             return self._joined & self.all
         return self._joined & joined_in(self._text) if self._words else frozenset()
 
@@ -165,7 +173,7 @@ def reorder_alike(best: Best, *, query: str, of_period: Bools | None = None) -> 
             fuller = (
                 (a.sorted_asked == b.sorted_asked and a.order > b.order)
                 or (a.order[0] >= b.order[0] and _earlier(a.firsts, b.firsts))
-                or a.unjoined > b.unjoined
+                or a.whole > b.whole
             )
         return fuller and _common(a.all, b.all) + _common(a.pairs, b.pairs) >= SHARED
 
@@ -173,9 +181,12 @@ def reorder_alike(best: Best, *, query: str, of_period: Bools | None = None) -> 
 
 
 def reader_for(query: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
-    """`words_in`, but with numbers in the form of the query's words, which are from `words_with_numbers`.
+    """The function by which texts are read, so that their numbers have the form of those in the query.
 
-    Most queries hold no amount, and then the forms of all numbers, which take longer than the words, are not computed.
+    It is `words_with_numbers` only if the query holds an amount, because forms of numbers take longer than the words.
+
+    Args:
+        query: `words_with_numbers` of the query.
     """
     if any(map(AMOUNT.fullmatch, query)):
         return words_with_numbers
@@ -186,8 +197,10 @@ def reader_for(query: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
 
 @lru_cache(TEXTS_KEPT)
 def words_with_numbers(text: str) -> tuple[str, ...]:
-    """`words_in` of a text, with the common form of each number ("2500" for "2.5k", "1960mm" in place of "1.96 m") and
-    without the signs between thousands: "11,500" does not hold the 11 of 2023-11-14."""
+    """`words_in` of a text with numbers in a common form: "2500" is added to "2.5k", and "1960mm" replaces "1.96 m".
+
+    The signs between thousands are removed. Else a text with "11,500" would hold the 11 of the query "2023-11-14".
+    """
     return words_in(THOUSANDS.sub("", with_common_forms(in_base_units(text))))
 
 

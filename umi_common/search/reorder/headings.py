@@ -1,16 +1,22 @@
 """Put the chunks below a heading directly behind it.
 
 A splitter leaves a heading alone in a chunk if the paragraph below it is longer than a chunk. For "where did we sleep
-on day 9?", the heading "Day 9, Tuesday" then matches best, and the text below it, which answers, lacks the day.
+on day 9?", the heading of this source then matches best, and the text below it, which answers, lacks the day:
+
+    4  Day 9, Tuesday                                        the heading
+    5  We rode 61 kilometres to Hexley, most of it ...       below it
+    6  For the night we found a hut at the weir, and ...     below it
+    7  Day 10, Wednesday                                     the next heading
 
 The heading is one of the best `HEADINGS_MAX` candidates, and has at least the share `SCORE` of the best score. It is
-one line of at most `HEADING_TERMS` terms that begins with no small letter and ends no sentence. The chunks below it are
-the next ones of its source, at most `BELOW_MAX` and up to the next such line. Each has the time of the heading and at
-least `LONGER` times as many terms.
+one line of at most `HEADING_TERMS` terms that begins with no small letter and ends no sentence.
+
+The chunks below it are the next ones of its source, at most `BELOW_MAX`. Each has the time of the heading and at least
+`LONGER` times as many terms. After the first of them, the next line as described above ends them.
 
 A line that is not `MARKED` may also be a note or a message of a chat. It is a heading only if it has no speaker ("Mira:
 Lisbon"), and if the next chunk has at least `PARAGRAPH_TERMS` terms and `PARAGRAPH_LONGER` times as many as the line.
-`Best.put_behind` is the formula. Measured in docs/decisions.md.
+`Best.put_behind` computes the new scores. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -30,9 +36,10 @@ from umi_common.types import Chunk
 HEADINGS_MAX = 5
 """Number of best candidates that may be a heading."""
 HEADINGS_READ = 20
-"""Number of best candidates for which the chunks below are fetched; the stages before this one then reorder them."""
+"""Number of best candidates for which the chunks below are fetched. These chunks are chosen before the earlier stages
+reorder the candidates, so there are more than `HEADINGS_MAX`."""
 HEADING_TERMS = 15
-"""Largest number of terms of a heading, with the terms of a title that is searched with it."""
+"""Largest number of terms of a heading's indexed text, which may also hold the title of the document."""
 SCORE = 0.5
 """Smallest share of the best score that a heading has."""
 BELOW_MAX = 3
@@ -40,19 +47,23 @@ BELOW_MAX = 3
 LONGER = 2
 """A chunk below a heading has at least so many times the terms of the heading."""
 MARKED = re.compile(r"\W|(?:\w+ |第)?\d|.*[:：]$")
-"""Matches a line that begins with a sign, a number, or a word and a number ("Day 9"), or that ends with a colon."""
+"""Matches a line that begins with a sign, a number, a word and a number ("Day 9") or "第" and a number, or that ends
+with a colon."""
 PARAGRAPH_TERMS, PARAGRAPH_LONGER = 30, 4
-"""Smallest length of the chunk below a line that is not marked: in terms, and in lengths of the line. A splitter leaves
-a shorter paragraph in one chunk with its heading."""
+"""The chunk below a line that is not marked has at least 30 terms, and 4 times as many as the line. A splitter leaves a
+shorter paragraph in one chunk with its heading."""
 SENTENCE_END = (".", "!", "?", "…", "。", "！", "？", ",", ";")
 """Signs with which no heading ends. "?" ends a question of a chat more often than a heading."""
 
 
 def rows_below(pool: Pool, order: Ints) -> list[int]:
-    """The rows that may be below one of the first `HEADINGS_READ` rows by lengths, positions and times, each once.
+    """The rows whose length, position and time allow that they are below one of the first `HEADINGS_READ` rows.
 
     Args:
         order: The rows of the pool, best first.
+
+    Returns:
+        Each row once.
     """
     below = (row for heading in order[:HEADINGS_READ].tolist() for row in _below(pool, heading))
     return list(dict.fromkeys(below))
@@ -97,7 +108,7 @@ def _below_headings(best: Best) -> Iterator[tuple[int, int]]:
 
 
 def _below(pool: Pool, heading: int) -> list[int]:
-    """The rows that may be below a heading by lengths, positions and times, in the order of the source."""
+    """The rows whose length, position and time allow that they are below a heading, in the order of the source."""
     source, position, length = int(pool.source[heading]), int(pool.position[heading]), int(pool.length[heading])
     rows: list[int] = []
     if length > HEADING_TERMS or source == NO_SOURCE or position == NO_POSITION:
