@@ -59,11 +59,12 @@ def to_chunks(
     Args:
         documents: In reading order.
         keys: Metadata keys of source, position and time.
-        following: Source -> the position after its last document. It is updated. None: only the first two positions
-            are used.
+        following: Source -> the position after its last document, to which positions in metadata do not count. It is
+            updated. None: a document without the other two positions gets none.
         search_text: As in `searched_text`.
-        skipped: Documents that cannot be stored, or that repeat the id of an earlier document, are appended here and
-            left out. None: a document that cannot be stored raises, and repeated ids are kept.
+        skipped: Documents that cannot be stored, or that repeat the id of an earlier document (other than the equal
+            ones above), are appended here and left out. None: a document that cannot be stored raises, and repeated ids
+            are kept.
         advice: Appended to the error message for a document that cannot be stored.
 
     Raises:
@@ -232,10 +233,10 @@ def add_documents(
 
     Args:
         places: Chooses the positions; documents are added to `places.store`.
-        replaces: As in `SourcePlaces.placed`.
+        replaces: Whether the caller then removes stored chunks that these replace; see `SourcePlaces.placed`.
         within: The retriever's own filter; see `warn_of_hidden`.
-        skipped: Documents that cannot be stored are appended here; None: such a document raises. A stored older
-            document with the id of a skipped one stays, and the logger `umi` warns of it.
+        skipped: As in `to_chunks`. A stored older document with the id of a skipped one stays, and the logger `umi`
+            warns of it.
     """
     given = documents if ids is None else with_ids(documents, ids)
     before = len(skipped or ())
@@ -248,8 +249,8 @@ def add_documents(
     older = [chunk.id for chunk in places.store.get(sorted(lost_ids)) if chunk is not None] if lost_ids else []
     if older:
         log.warning(
-            "%d documents were left out, because they cannot be stored; for %d of them the store still holds an older "
-            "document with the same id, which searches find until delete(ids) removes it: %s",
+            "%d documents were left out, because they cannot be stored or repeat an id; for %d of them the store still "
+            "holds an older document with the same id, which searches find until delete(ids) removes it: %s",
             len(left_out),
             len(older),
             ", ".join(older[:IDS_NAMED]),
@@ -285,7 +286,10 @@ def document_chunk_of_record(keys: PlaceKeys, id: str, text: str, metadata: Mapp
 
 
 def chunk_pages(collection: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk], Any]]:
-    """Yield the chunks of a Chroma collection and their vectors (n, dim), page by page."""
+    """Yield the chunks of a Chroma collection and their vectors (n, dim), page by page.
+
+    A record that umi has written states its chunk; the chunk of any other record is made here, by `to_chunks`.
+    """
     following: Counter[str] = Counter()
     for records, vectors in pages_with_text(collection):
         documents = [Document(id=id, page_content=text or "", metadata=metadata) for id, text, metadata in records]

@@ -80,17 +80,17 @@ class UmiTool(AsyncBaseTool):
         if nodes:
             text, lost = self._context(result, self._retriever._options(query))
         else:
-            own = self._retriever._options(UmiQuery(query.query_str))
+            own = self._retriever._options(UmiQuery(query.query_str))  # without the filter and the times of the model
             store = self._retriever.umi.store
             text, lost = nothing_found(store, query.filters, own["where"], own["time_range"]), ()
         content = with_losses(text, (*result.degraded, *lost))
         return ToolOutput(tool_name=self._metadata.get_name(), content=content, raw_input=asked, raw_output=nodes)
 
-    def _context(self, result: SearchResult, asked: dict[str, Any]) -> tuple[str, tuple[Degradation, ...]]:
-        """(the text that the model reads, the parts of the packing that failed); `asked`: options of the search."""
+    def _context(self, result: SearchResult, options: dict[str, Any]) -> tuple[str, tuple[Degradation, ...]]:
+        """(the text that the model reads, the parts of the packing that failed); `options` are those of the search."""
         umi = self._retriever.umi
         limits, layout = asked_assembly(umi.config.assembly, *self._packing)
-        beside, lost = chunks_beside(umi.store, result.ids, layout, asked["where"], asked["time_range"])
+        beside, lost = chunks_beside(umi.store, result.ids, layout, options["where"], options["time_range"])
         named = _with_file_names([*(hit.chunk for hit in result), *chain.from_iterable(beside.values())])
         hits = [replace(hit, chunk=named[hit.chunk.id]) for hit in result]
         around = {id: [named[chunk.id] for chunk in chunks] for id, chunks in beside.items()}
@@ -124,11 +124,12 @@ def create_umi_tool(
         limit_max: Largest limit that the model may give, 1..100.
         budget: Limits in tokens of the content: in total, per source and per chunk. A number limits the total. None:
             the budget of the settings `assembly`.
-        policy: Order, format and neighbours of the content; None: that of the settings `assembly`.
+        policy: Order and format of the content, and how many chunks beside each hit it may show; None: the policy of
+            the settings `assembly`.
 
     Raises:
-        ConfigError: If `retriever` is no `UmiRetriever` or has a search method of its own, or if `budget` or `policy`
-            has the wrong type.
+        ConfigError: If `retriever` is no `UmiRetriever`, or its class overrides a search method, which the tool would
+            not call; or if `budget` or `policy` has the wrong type.
         InvalidLimit: If `limit_max` is outside 1..100.
     """
     refuse_other_retriever(retriever, UmiRetriever)

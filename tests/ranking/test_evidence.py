@@ -104,6 +104,13 @@ def test_the_background_is_mean_and_deviation_per_query():
     assert background.count == 2
 
 
+@pytest.mark.parametrize(("mean", "deviation"), [(1, 2), (2, 1)])
+def test_a_background_of_another_number_of_queries_is_refused_with_both_shapes(mean, deviation):
+    background = Background(np.zeros(mean), np.ones(deviation), 8)
+    with pytest.raises(ConfigError, match=rf"\({mean},\) and \({deviation},\); expected one number for each of 2"):
+        dense_evidence(np.zeros((2, 3)), background)
+
+
 def test_an_arm_whose_best_stands_out_has_a_larger_share():
     words = np.array([[0.5, 0.4]])
     _, flat = fused(words, np.array([[0.05, 0.04]]))

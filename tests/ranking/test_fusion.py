@@ -136,6 +136,17 @@ def test_a_search_by_an_arm_of_weight_0_is_refused_and_not_answered_in_the_order
 
 
 @pytest.mark.parametrize("fusion", [{"method": "rrf"}, {"adaptive": True}, {"adaptive": False}])
+def test_extra_arms_rank_alone_if_the_arms_of_the_store_have_weight_0(fusion):
+    pool = pool_of(lexical=[[3.0, 1.0, 0.0]], dense=[[0.2, 0.5, 0.1]], bound=[12.0])
+    pool = replace(pool, extra={"web": np.array([0.0, 0.5, 1.0])})
+    config, evidence = FusionConfig(**fusion, lexical_weight=0, dense_weight=0), arm_evidence(pool, 1.0)
+    scores, _ = fuse_pool(pool, config, evidence, arm_weights={"web": 1.0})
+    assert scores[2] > scores[1] > scores[0] == 0
+    with pytest.raises(ConfigError, match="all fusion weights"):
+        fuse_pool(pool, config, evidence, arm_weights={"web": 0.0})
+
+
+@pytest.mark.parametrize("fusion", [{"method": "rrf"}, {"adaptive": True}, {"adaptive": False}])
 def test_if_the_arm_that_counts_fails_the_arm_of_weight_0_answers(fusion):
     with HybridStore.open(embedder=FaultyEmbedder(HashEmbedder(), "which")) as store:
         store.add([Chunk("a", "unrelated"), Chunk("b", "zeppelin")])

@@ -48,8 +48,8 @@ class Answer:
     llm_calls: int | None = None
     """Number of LLM calls; None: not known."""
     arms: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
-    """By id and arm: the rank, from 1, in the arm's list for the original query; None: the arm scored the document, but
-    its list lacks it."""
+    """By id and arm: the rank, from 1, in the arm's list for the original query; None: the document was found
+    otherwise, and the arm has scored it, but its list lacks it."""
     degraded: tuple[str, ...] = ()
     """Names of the parts of the search that failed."""
 
@@ -64,7 +64,8 @@ class UmiSystem:
 
     config: UmiConfig = field(default_factory=UmiConfig)
     rewriter: Any = None
-    """The LLM of the deep search: a `Rewriter`, or a function from prompt to reply. None: no deep search."""
+    """An LLM, which is asked for the queries that the settings `routing` choose: a `Rewriter`, or a function from
+    prompt to reply. None: no LLM."""
     reranker: Any = None
     """The reranker, of any kind that `DualRetriever` accepts; None: no reranking."""
     strategy: str = "hybrid"
@@ -72,7 +73,10 @@ class UmiSystem:
 
 
 def arm(name: Literal["lexical", "dense"]) -> UmiSystem:
-    """A system of one arm of umi, without fusion, neighbours, references, periods and removal of duplicates.
+    """A system that ranks by the scores of one arm of umi.
+
+    The settings `neighbours`, `references`, `duplicates`, `when` (periods that the query names) and `fusion.adaptive`
+    are off. The stages of `search.reorder.stages` do not run in a search by one arm.
 
     Raises:
         ConfigError: If `name` is no arm.
@@ -119,7 +123,11 @@ class Stores(Closing):
         return self._vectors[key]
 
     def open(self, dataset: Dataset, config: UmiConfig) -> Any:
-        """The `HybridStore` of the dataset for the analyzer and model of a configuration, built at the first call."""
+        """The `HybridStore` of the dataset for the analyzer and model of a configuration, built at the first call.
+
+        Configurations with the same analyzer and model share it: the other settings that change results are given
+        with each search.
+        """
         from umi_common.stores.embedded.hybrid import HybridStore  # slow to import, and other systems do not need it
 
         model = config.embedder.model
@@ -140,10 +148,8 @@ class Stores(Closing):
 
 
 def settings_of(system: System) -> Any:
-    """The settings of umi and the names of its rewriter and reranker, equal in every process, as a part of `run_key`.
-
-    They are the same for all functions.
-    """
+    """A system's part of `run_key`, by which saved runs are found again: umi's settings, and the names of its rewriter
+    and reranker. For every function it is "a function"; their runs differ only by the names of the systems."""
     if isinstance(system, UmiConfig):
         system = UmiSystem(system)
     if not isinstance(system, UmiSystem):

@@ -4,9 +4,15 @@ Relevant texts rarely contain these words. If they are searched, BM25 gives them
 towards texts that ask and thank. A short query also becomes too long to be looked up verbatim
 (`search.reorder.lookup`).
 
-The frame of a query is a run of words of `FRAME` at its start. It ends after the last word for which an item of
-`ENDINGS` holds, or before the first word of the subject (`_begins_subject`). In comments and examples, "|" marks the
-end of a frame. "Document number" has no frame, because no item of `ENDINGS` holds.
+The frame of a query is a run of words of `FRAME` at its start. It ends at the last place in this run that is one of
+these; in comments and examples, "|" marks the end of a frame:
+
+    after a word for which an item of `ENDINGS` holds      can you explain | tides
+    after a word that links such a word to the subject     is there a paper that talks of | tides
+    before a word that may begin the subject               hi all, | when is low tide
+
+After "about", "mentions" or "information on", only such a linking word directly behind may move the end further.
+"Document number" has no frame, because it has no such place.
 
 Questions about an earlier conversation also contain words that its messages rarely contain: "what did you say about
 Rome", "which vet did I mention a while ago". They are removed, too.
@@ -96,8 +102,8 @@ _WORD = re.compile(r"([^\W_]+)")
 _STOP = re.compile(r"[.,!:;\n]")
 _PAUSE = re.compile(r"[.,!?:;\n\u2013\u2014-]")
 _GAP_AFTER_FRAME = re.compile(r"\A\S*\Z|.*\s", re.DOTALL)
-"""The characters between frame and subject that are removed: all up to the last blank. Signs directly before the
-subject stay, as in "about | --force"."""
+"""The characters between frame and subject that are removed: all up to the last blank, or all if there is no blank.
+Signs between a blank and the subject stay, as in "about | --force"."""
 _GAP_BEFORE_CLOSING = re.compile(r"[.,!?:;\u2013\u2014-]*(?:\s.*)?\Z", re.DOTALL)
 """The characters between subject and closing that are removed: punctuation, and all from the first blank on. Other
 signs directly after the subject stay, as in "C++ please"."""
@@ -140,8 +146,8 @@ _QUOTE = re.compile('["\u201c\u201d\u201e\u00ab\u00bb`]')
 def without_frame(query: str) -> str:
     """The query without its frame, its closing ("please", "thanks") and the words about an earlier conversation.
 
-    Closing words of `_CLOSING_ELSEWHERE` are removed only if `_FRAME_ELSEWHERE` matches, too. If only function words
-    would be left, the words stay.
+    Closing words of `_CLOSING_ELSEWHERE` are removed only if `_FRAME_ELSEWHERE` matches, too. An English frame and its
+    closing, or the words about an earlier conversation, stay if only function words would be left without them.
     """
     unframed, found = _FRAME_ELSEWHERE.subn("", query)
     query = _CLOSING_ELSEWHERE.sub("", unframed) if found else _without_english_frame(query)
@@ -159,13 +165,16 @@ def _without_english_frame(query: str) -> str:
     before, after = gaps[start], gaps[end]
     if start:
         before = _GAP_AFTER_FRAME.sub("", before)
-    if end < len(words):  # a question mark in or after the closing stays
+    if end < len(words):  # a question mark before, in or after the closing stays
         after = _GAP_BEFORE_CLOSING.sub("", after) + ("?" if any("?" in gap for gap in gaps[end:]) else "")
     return before + "".join(pieces[2 * start + 1 : 2 * end]) + after
 
 
 def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
     """The number of words of the frame at the start of a query; 0: it has none.
+
+    The end moves on with each further place at which the frame may end. In "hi all, can you explain tides" it is 2
+    before "can" and 5 after "explain"; "tides" is no word of a frame.
 
     Args:
         words: The query's words in lower case.
@@ -178,7 +187,7 @@ def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
         before = words[at - 1] if at else ""
         if _QUOTE.search(gaps[at]):
             break
-        if _begins_subject(word, before, gaps[at], seen):
+        if _may_begin_subject(word, before, gaps[at], seen):
             end = at
         links_subject = before in SAY and word in ABOUT | LINKS | THAT  # talks of | ...
         if word not in FRAME or (subject_follows and not links_subject):
@@ -190,8 +199,8 @@ def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
     return end
 
 
-def _begins_subject(word: str, before: str, gap: str, seen: set[str]) -> bool:
-    """Whether the subject begins with this word, although it may also be a word of a frame.
+def _may_begin_subject(word: str, before: str, gap: str, seen: set[str]) -> bool:
+    """Whether the subject begins with this word, unless the frame ends at a later word.
 
     Args:
         before: The word before it; "" if there is none.
@@ -204,7 +213,7 @@ def _begins_subject(word: str, before: str, gap: str, seen: set[str]) -> bool:
 
 
 def _may_end(word: str, before: str, seen: set[str]) -> bool:
-    """Whether an item of `ENDINGS` holds for this word. The arguments are as in `_begins_subject`."""
+    """Whether an item of `ENDINGS` holds for this word. The arguments are as in `_may_begin_subject`."""
     return any(
         word in ending.words
         and (not ending.after or before in ending.after)

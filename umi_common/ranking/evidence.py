@@ -7,14 +7,16 @@ corpus. Evidence is on one scale for both arms:
                                                 the query could reach, plus up to 4 for its terms that the corpus
                                                 does not hold. The BM25 of chance matches grows with sqrt(bound).
     dense(d)   = squareplus(z(d))^2 / 64        z: standard deviations of the cosine above the mean of this query's
-                                                cosines over the corpus. -log p of a normal tail is about z^2 / 2.
+                                                cosines over the corpus. Mean and deviation of these
+                                                cosines are the background of the query. -log p of a
+                                                normal tail is about z^2 / 2.
     squareplus(z) = (z + sqrt(z^2 + 4)) / 2     A smooth max(0, z).
     fused(d)   = w * lexical(d) + (1 - w) * dense(d)
 
 A chunk in another language than the query shares few words with the query even if it answers the query. The lexical
 evidence of this chunk is max(lexical(d), dense(d)), so that a multilingual embedder can rank it beside chunks in the
-query's language. With most other embedders the dense evidence of the chunk is near 0, and nothing changes. If no
-candidate in the query's language holds a word of the query, lexical(d) of no chunk is replaced.
+query's language. With most other embedders the dense evidence of the chunk is near 0, and nothing changes. If there
+are candidates in the query's language, and none of them holds a word of the query, all chunks keep lexical(d).
 
 Because z is squared, the dense arm weighs more for a query whose best chunk is far above the rest: the evidence at 6
 standard deviations is about 3.5 times the evidence at 3. An arm whose scores are nearly equal for all chunks hardly
@@ -75,11 +77,13 @@ def dense_evidence(dense: Floats, background: Background) -> Floats:
         background: Mean and deviation of the cosines of the same V queries.
 
     Raises:
-        ConfigError: If the background is one of another number of queries.
+        ConfigError: If the background is not that of V queries.
     """
-    if background.mean.shape != (len(dense),) or background.deviation.shape != (len(dense),):
+    shapes = background.mean.shape, background.deviation.shape
+    if shapes != ((len(dense),), (len(dense),)):
         raise ConfigError(
-            f"the background has shape {background.mean.shape}; expected one number for each of {len(dense)} queries"
+            f"mean and deviation of the background have the shapes {shapes[0]} and {shapes[1]}; expected one number "
+            f"for each of {len(dense)} queries"
         )
     mean, spread = background_moments(background)
     z = (dense - mean[:, np.newaxis]) / spread[:, np.newaxis]
@@ -121,7 +125,7 @@ def arm_evidence(pool: Pool, unit: float) -> ArmEvidence:
 
 
 def _hidden_by_language(pool: Pool, lexical: Floats) -> Bools:
-    """(V, n) whether the chunk is in another language than the query, and this explains its low BM25.
+    """(V, n) whether the chunk is in another language than the query, which may explain a low BM25.
 
     It explains nothing if there are candidates in the query's language and none of them holds a word of the query.
     """
@@ -131,7 +135,11 @@ def _hidden_by_language(pool: Pool, lexical: Floats) -> Bools:
 
 
 def _missing(bound: Floats, coverage: Floats) -> Floats:
-    """(V,) the amount that the query's terms outside the corpus add to the bound, at most MISSING_MAX."""
+    """(V,) the amount that the query's terms outside the corpus add to the bound, at most MISSING_MAX.
+
+    Args:
+        coverage: (V,) the share of the idf of the query's terms that is of terms in the corpus.
+    """
     whole = bound / np.where(coverage > 0, coverage, np.inf)
     return np.clip(whole - bound, 0.0, MISSING_MAX)
 
@@ -202,7 +210,7 @@ def z_score(scores: npt.ArrayLike) -> Floats:
 
 
 def logistic(scores: npt.ArrayLike) -> Floats:
-    """1 / (1 + exp(-z)) of the row's z-scores z, 0..1; one outlier changes the other scores little."""
+    """1 / (1 + exp(-z)) of the row's z-scores z, 0..1."""
     return np.asarray(1.0 / (1.0 + np.exp(-np.clip(z_score(scores), -500.0, 500.0))), dtype=np.float64)
 
 

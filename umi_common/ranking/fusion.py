@@ -169,24 +169,28 @@ def falling_ranks(scores: Floats) -> Ints:
 def fuse_pool(
     pool: Pool, config: FusionConfig, evidence: ArmEvidence, *, arm_weights: Mapping[str, float] | None = None
 ) -> tuple[Floats, dict[str, Any]]:
-    """Fuse a pool: the store's two arms by the method that the settings name, then the extra arms.
+    """Fuse a pool: first the store's two arms, then the extra arms with their result.
 
-    An arm that did not answer has weight 0.
+    By the settings, the store's arms are fused by rank (`method` "rrf"), by evidence (`method` "convex" with
+    `adaptive`; "evidence" in the trace) or by normalised scores ("convex" without `adaptive`). An arm that did not
+    answer has weight 0.
 
     Args:
         evidence: From `arm_evidence`.
         arm_weights: A weight >= 0 for each name in `pool.extra`; not read if the pool has no extra arms.
 
     Returns:
-        (n,) scores, and facts for the trace. Scores of "rrf" are >= 0. Scores of "convex" are 0..1, the best 1, but
-        unbounded with the normalisers "zscore" and "none" if `adaptive` is off and there are no extra arms.
+        (n,) scores, and facts for the trace. Scores of rrf are >= 0. All other scores are 0..1, the best 1 unless all
+        are 0, except sums of scores normalised by "zscore" or "none" without extra arms, which are unbounded.
 
     Raises:
-        ConfigError: If all weights are 0, or an extra arm has none.
+        ConfigError: If all weights are 0, or `arm_weights` lacks an extra arm.
     """
     facts: dict[str, Any] = {"method": config.method}
     if config.method == "rrf":
         scores = _by_rrf(pool, config)
+    elif pool.extra and not any(_store_arm_weights(pool, config)):
+        scores = np.zeros(len(pool))  # the extra arms alone rank
     elif config.adaptive:
         scores, shares = _by_evidence(pool, config, evidence)
         facts = {"method": "evidence", "lexical_share": [round(share, 3) for share in shares.tolist()]}
@@ -211,8 +215,8 @@ def _store_arm_weights(pool: Pool, config: FusionConfig) -> tuple[float, float]:
 
 
 def _by_evidence(pool: Pool, config: FusionConfig, evidence: ArmEvidence) -> tuple[Floats, Floats]:
-    """(n,) evidence added up with the weights of the settings, then `with_rare_terms`; the best score is 1. And (V,)
-    the lexical share of `fuse_evidence`."""
+    """(n,) scores of `fuse_evidence`, raised for rare terms of the original query (`with_rare_terms`) and divided by
+    the best; and (V,) the lexical shares of `fuse_evidence`."""
     scores, shares = fuse_evidence(
         *evidence,
         lexical_share=float(_shares(_store_arm_weights(pool, config), 2)[0]),
@@ -247,8 +251,9 @@ def _with_extra_arms(scores: Floats, pool: Pool, weights: Mapping[str, float], c
     convex: score(row) = m(row) / max m,
         where m(row) = store_weight * fused(row) / max fused + sum_a w[a, row] * arm_a(row) / max arm_a
 
-    store_weight is the sum of the weights of the store's arms that answered. w[a, row] is the weight w of arm a, or
-    max(w, min(2 w, store_weight)) for a row that the store did not score: only extra arms add to its score.
+    store_weight is the sum of the weights of the store's arms that answered. w[a, row] is the weight w of arm a. To a
+    row that the store did not score, only extra arms add; its w is therefore doubled, at most to store_weight:
+    max(w, min(2 w, store_weight)).
 
     Raises:
         ConfigError: If an arm has no weight, or all weights are 0.
