@@ -38,7 +38,7 @@ CheckpointOption = Annotated[
         help=f"File for the progress; by default {CHECKPOINT} in the target's folder, else in the source's.",
     ),
 ]
-PageOption = Annotated[int, typer.Option("--page", min=1, max=10_000, help="Chunks copied in one call.")]
+PageOption = Annotated[int, typer.Option("--page", min=1, max=10_000, help="Chunks copied at a time.")]
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ def migrate(
             f"{target} holds the same {report.chunks} chunks and vectors as {source}; this run copied {report.copied}"
         )
         typer.echo(
-            f"{report.samples} sampled queries, searched in both: {report.agreement:.1%} of the ten best scores of an "
-            "arm are equal within 5 %"
+            f"{report.samples} sampled queries, searched in both by words and by vectors: {report.agreement:.1%} of "
+            "the ten best scores are equal within 5 %"
         )
 
 
@@ -117,8 +117,8 @@ def store_at(address: Path | Collection, copy_of: Movable | None = None) -> Iter
 
     Args:
         address: From `address_of`.
-        copy_of: The store that is copied into the opened store; if the opened store does not exist, it is created with
-            the embedder and settings of `copy_of`. None: the store is opened for reading only.
+        copy_of: The store whose chunks will be written. If there is no store at `address`, one is created with the
+            embedder and settings of `copy_of`. None: the store must exist; one in a folder is opened for reading only.
     """
     if isinstance(address, Collection):
         folder = address.client.get("path")
@@ -139,7 +139,7 @@ def _store_in_folder(folder: Path, copy_of: Any) -> Any:
 
     if copy_of is None:
         return opened_without_model(folder)
-    made_with = stored_embedder(folder)
+    made_with = stored_embedder(folder)  # None, too, for a store without chunks
     embedder = copy_of.embedder if made_with is None else AbsentEmbedder(*made_with)
     config = copy_of.config if inode_of(folder / FILE) is None else None
     return HybridStore.open(folder, embedder=embedder, config=config)

@@ -30,7 +30,7 @@ from umi_common.types import Hit, SearchResult
 BOLD = ("\x1b[1m", "\x1b[22m")
 """Codes printed before and after the query's words; typer removes them if the output is no terminal."""
 NOTHING_FOUND = "nothing found; umi status shows what the store holds"
-PROMPT = """Answer the question from the evidence alone, and cite the passages by number. If it has no answer, say so.
+PROMPT = """Answer the question from the evidence alone; cite passages by number. If the evidence has no answer, say so.
 
 {context}
 
@@ -58,10 +58,10 @@ def search(
     if json:
         print_json(as_data(result))
     elif result:
-        typer.echo(to_text(result, emphasis=BOLD))  # states losses, too
+        typer.echo(to_text(result, emphasis=BOLD))  # states `result.degraded`, too
     else:
         typer.echo(NOTHING_FOUND)
-        _print_losses(result)
+        _print_degraded(result)
 
 
 def explain(
@@ -74,7 +74,7 @@ def explain(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show how a result was computed: every rank, chunks left out, times, and the context that `umi ask` packs."""
+    """Show how a result was computed: every rank, chunks left out, durations, and the context that `umi ask` packs."""
     with opened_retriever(store, config) as umi:
         result = umi.search(query, limit=limit, where=where_of(where))
         _print_unknown_keys(umi, result, where)
@@ -108,7 +108,7 @@ def ask(
         return
     text = packed.text if context else PROMPT.format(context=packed.text, question=query)
     typer.echo(visible(text) if sys.stdout.isatty() else text)  # a passage may hold control characters
-    _print_losses(packed)
+    _print_degraded(packed)
     if not packed:
         typer.echo(f"umi: {NOTHING_FOUND}", err=True)
 
@@ -123,7 +123,8 @@ def _print_unknown_keys(umi: DualRetriever, found: SearchResult | AssembledConte
         )
 
 
-def _print_losses(found: SearchResult | AssembledContext) -> None:
+def _print_degraded(found: SearchResult | AssembledContext) -> None:
+    """Print each part of the search that failed, such as the embedder, and the consequence."""
     for loss in found.degraded:
         typer.echo(f"umi: {one_line(f'without {loss.part}: {loss.reason}; {loss.consequence}')}", err=True)
 

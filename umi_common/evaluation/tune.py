@@ -1,8 +1,11 @@
 """Search for the best configuration for a collection, and measure it on held-out groups of the collection.
 
-Stores are built once for each analyzer, and texts are embedded once; a trial only changes the configuration. Every
-setting except those of `embedder` can be tuned, such as BM25's k1 and b, fusion weights, neighbour shares, decay,
-routing and the analyzer.
+All datasets of one name are a set, and each dataset of a set is a group: ten conversations of one benchmark are ten
+datasets with the benchmark's name, so one set of ten groups. Some groups are held out, the others are for training.
+
+Stores are built once for each analyzer, and texts are embedded once for each model; a trial only changes the
+configuration. Every setting that changes results can be tuned, such as BM25's k1 and b, the weights of `fusion` and
+`neighbours`, decay, routing and the analyzer. Of `embedder`, only `model` can be, if `tune` gets no embedder.
 """
 
 from __future__ import annotations
@@ -113,8 +116,8 @@ def tune(
     """Try configurations on the training groups, and score the best one on the held-out groups.
 
     Args:
-        datasets: One dataset or several. All datasets of one name are a set, and each of these datasets is a group.
-            Every set has the same weight, whatever its number of queries.
+        datasets: One dataset or several, of one set or several. Every set has the same weight, whatever its number of
+            queries.
         space: Values to try, by "stage.field".
         metric: The metric to maximise; see `metrics`.
         method: "grid": try every combination in order, at most `trials`; "random": try `trials` random draws.
@@ -124,7 +127,8 @@ def tune(
         patience: The search stops after this number of consecutive trials without a better score; None: it does not.
         base: The configuration that the trials change, and the baseline; None: the default configuration.
         rewriter: The LLM that rewrites queries; None: queries are not rewritten.
-        embedder: See `compare`.
+        embedder: An Embedder or its name, or a function from a dataset to its embedder. None: the model in the
+            configuration, else the default.
         seed: Seed of the split and of the draws.
         show_progress: Whether to show a progress bar, on stderr or in the notebook.
 
@@ -189,7 +193,8 @@ def _candidates(space: Space, method: str, trials: int | None, seed: int) -> Ite
         ranges = [name for name in space if name not in lists]
         if ranges:
             raise ConfigError(
-                f"grid search needs lists, not Between, for {', '.join(ranges)}; give them, or use method='random'"
+                f"grid search needs lists, not Between, for {', '.join(ranges)}; replace each Between by a list of "
+                "values, or use method='random'"
             )
         yield from (dict(zip(lists, values, strict=True)) for values in islice(product(*lists.values()), trials))
     elif method == "random":
@@ -246,7 +251,7 @@ def _toml(stage: str, field: str, value: Any) -> str:
         raise ConfigError(f"{stage}.{field} is None, which TOML cannot express; set it in code")
     if isinstance(value, (frozenset, set)):
         value = sorted(value)
-    # JSON of a scalar or a list is TOML, too, except that TOML requires DEL to be escaped.
+    # JSON of a text, boolean, finite number or list of them is TOML, too, except that TOML requires DEL to be escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -275,7 +280,10 @@ def split_by_group(
         else:
             whole, asked = parts[0], parts[0].judged
             if len(asked) < 2:
-                raise ConfigError(f"{name} has {len(asked)} judged queries in one group; splitting needs at least two")
+                raise ConfigError(
+                    f"{name} has one group with {len(asked)} judged queries; to split it, expected at least two "
+                    "queries or two groups"
+                )
             sides = _divided(asked, test_share, rng)
             tuned, held = ([whole.with_queries([query.id for query in side])] for side in sides)
         train += tuned

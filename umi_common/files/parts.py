@@ -1,4 +1,8 @@
-"""Cut files into parts: whole files or ranges of records. Each part is read, written and repeated independently."""
+"""Cut files into parts: whole files or ranges of records.
+
+Each part is read, and its chunks are stored, independently of the others. A run that follows a kill repeats only the
+parts whose chunks were not all stored.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,9 @@ class FilePart:
     key: str
     """Hash of the bytes, the source, the number of the first line and RULES_VERSION."""
     fresh: bool = True
-    """Whether all chunks that the store has of the file, if any, are of its present version."""
+    """False (set by `session`): the store may have chunks of an earlier version of the file. If one of them has the id
+    of a new chunk at another position, its record may have moved. If True, two records of the file have this id, which
+    is an error."""
     limits: ReadLimits = DEFAULT_LIMITS
 
     @property
@@ -55,9 +61,9 @@ class FilePart:
 def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLimits = DEFAULT_LIMITS) -> list[FilePart]:
     """The parts of a file in order, without gaps. Reads the file once.
 
-    A file of records (JSONL) is cut at the first end of a line after each `size` bytes. One part is in memory at a
-    time, so only the size of each line is limited. Any other file, and a file of records in UTF-16, is one part, and
-    the size of the file is limited.
+    A file of records (JSONL) is cut at the first end of a line after each `size` bytes. Only one part is in memory at a
+    time, so the file may be of any size; what a line has after the first `size` bytes of its part is limited to
+    `max_file_bytes`. Any other file, and a file of records in UTF-16, is one part of at most `max_file_bytes`.
 
     Raises:
         FileUnreadable: If the file, or a line of records, is too large or cannot be read.
@@ -69,7 +75,8 @@ def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLim
             stop = start + len(content)
             parts.append(FilePart(path, source, start, stop, line, _key(source, line, content), limits=limits))
             start = stop
-            line += content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")  # each is one newline
+            # each "\n", "\r" and "\r\n" counts once
+            line += content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")
     return parts
 
 
@@ -92,7 +99,8 @@ def chunks_of_part(part: FilePart, pdf: PdfProcess) -> FileChunks:
 
 
 def version_of(parts: Sequence[FilePart]) -> str:
-    """A hash of the keys of all parts of a file: of its content, source and parts, and of RULES_VERSION."""
+    """A hash of the keys of all parts of a file; it depends on the content, the source, where the parts begin, and
+    RULES_VERSION."""
     return hashlib.sha256("".join(part.key for part in parts).encode()).hexdigest()[:32]
 
 

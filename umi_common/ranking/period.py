@@ -25,18 +25,19 @@ class PeriodBoost:
     """(n,) whether a chunk's time lies in the period or its text states a date in the period."""
     factor: float
     """Gain of each of these chunks, as a share of its score, >= 0."""
-    best: float = 0.0
-    """Further gain of the best of them, as a share of the largest score of all chunks, >= 0."""
+    best_share: float = 0.0
+    """Further gain of the one with the largest score, as a share of the largest score of all chunks, >= 0. The others
+    gain less, by the formula of `apply`."""
     first: bool = False
-    """Whether the query names nothing but the period ("what happened last week"). All chunks of the period then come
-    before all others, if no score is below 0."""
+    """Whether the query names nothing but the period ("what happened last week"). All lifted chunks then come
+    before all others, if no score is below 0; one with the score 0 ties with the best of the others."""
 
 
 def in_period(pool: Pool, period: TimeRange, now: datetime) -> Bools:
     """(n,) whether a chunk's time lies in the period; False without a time.
 
-    A date without a time is stored as midnight UTC. So a time of midnight UTC counts as the day with this date in the
-    time zone of `now`.
+    A date without a time is stored as midnight UTC of this date. So a time of midnight UTC stands for the day with the
+    same date in the time zone of `now`.
 
     Args:
         now: The moment to which the ages in the pool refer.
@@ -48,8 +49,8 @@ def in_period(pool: Pool, period: TimeRange, now: datetime) -> Bools:
     if offset:
         hour = (age_in_hours(EPOCH, now) - age) % HOURS_PER_DAY
         dates = np.minimum(hour, HOURS_PER_DAY - hour) < MIDNIGHT_HOURS
-        # The local day begins `offset` hours before midnight UTC. `offset` is that of `now`; with summer time, that of
-        # the day may be an hour less or more. 1 o'clock is taken, which is then 0 or 2 o'clock of the same day.
+        # The local day begins `offset` hours before midnight UTC; 1 o'clock of this day is taken. `offset` is that of
+        # `now`. If only `now` or only the day is in summer time, the moment is 0 or 2 o'clock, still on the same day.
         age = np.where(dates, age + offset - 1.0, age)
     return np.asarray((age <= oldest) & (age > youngest))
 
@@ -58,7 +59,7 @@ def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, ob
     """(n,) scores, raised for the `lifted` chunks i. A score below 0 stays, except with `settings.first`.
 
     raised(i) = score(i) + max score                                        if `settings.first`, else
-    raised(i) = score(i) * (1 + factor) + best * max score * (score(i) / largest score of a lifted chunk)^2
+    raised(i) = score(i) * (1 + factor) + best_share * max score * (score(i) / largest score of a lifted chunk)^2
     """
     lifted, largest = settings.lifted, scores.max(initial=0.0)
     facts["lifted"] = int(lifted.sum())
@@ -68,5 +69,5 @@ def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, ob
     raised = scores + settings.factor * positive
     largest_lifted = positive[lifted].max(initial=0.0)
     if largest_lifted > 0.0:
-        raised += settings.best * largest * np.square(positive / largest_lifted)
+        raised += settings.best_share * largest * np.square(positive / largest_lifted)
     return np.where(lifted, raised, scores)

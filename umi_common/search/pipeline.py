@@ -191,7 +191,7 @@ def _period_boost(
     boost = PeriodBoost(
         in_period(pool, when.range, request.now),
         factor * EXPLICIT_FACTOR if when.kind == "explicit" else factor,
-        best=config.boost if when.raise_best else 0.0,
+        best_share=config.boost if when.raise_best else 0.0,
         first=when.nothing_else,
     )
     read = pool.ranked_within(READ_OF_EACH_ARM)

@@ -1,4 +1,4 @@
-"""Find headings and tables in Markdown and similar markup, and visible text, headings and tables in HTML.
+"""Find headings, tables, title and dates in Markdown and similar markup; text, headings, tables and title in HTML.
 
 Nothing is fetched from the network, and scripts are not run.
 """
@@ -34,7 +34,8 @@ mark is a command, whose level is in _LATEX_LEVELS."""
 _UNDERLINED_HEADING = re.compile(r"^(?![-*+] )(\S.*)\n(([-=~^\"'`*+#.:_])\3{2,})[ \t]*$", re.MULTILINE)
 """A heading above a line of one repeated character. Group 1 is the heading, group 2 the line, group 3 the character."""
 _UNDERLINES = {".rst": "", **dict.fromkeys(MARKDOWN_ENDINGS, "=-")}
-"""By ending: the characters that underline headings, outermost level first; "": their order differs by file."""
+"""By ending: the characters that underline headings, outermost level first; "": any character, at the level that
+`_underlined_headings` says, because files differ."""
 _UNDER_HEAD = re.compile(r"^[ \t>]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:[|+][ \t]*:?-+:?[ \t]*)*(?:\|[ \t]*)?$", re.MULTILINE)
 """The line of dashes under the head of a table: "|---|---|", in Org "|---+---|", perhaps after the ">" of a quotation.
 A line that underlines a heading matches, too, but has no "|"."""
@@ -69,7 +70,8 @@ _WITHOUT_END = frozenset(
 )
 """Elements that have no end tag."""
 _LISTS = ("ul", "ol", "dl", "table")
-"""Elements whose items or cells do not end an element outside of them."""
+"""A start tag inside these elements ends no element around them: in "<li>a<ul><li>b", the second <li> does not end the
+first."""
 _ENDED_BY = {
     "p": BLOCKS,
     "li": frozenset({"li"}),
@@ -77,7 +79,8 @@ _ENDED_BY = {
     **dict.fromkeys(("td", "th"), frozenset({"td", "th", "tr", "tbody", "tfoot"})),
     "tr": frozenset({"tr", "tbody", "tfoot"}),
 }
-"""Element whose end tag may be missing -> elements whose start tag then ends it."""
+"""Element whose end tag may be missing -> elements whose start tag then ends it: in "<li>a<li>b", the second <li> ends
+the first."""
 _HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 """A declaration in the attribute `style` that hides the element."""
 _NAMED = re.compile(r"""["'#=]([\w:.-]+)(?=["'\s>])""")
@@ -107,17 +110,17 @@ def _underlined_headings(text: str, signs: str) -> list[Heading]:
     """The headings above a line of one repeated character.
 
     Args:
-        signs: The characters that such a line may have, outermost level first. "": any character. The levels are then
-            in the order in which the kinds of headings first occur: by character, with or without a line above.
+        signs: The characters that such a line may have, outermost level first. "": any character. A kind of heading is
+            then a character with or without a line above; the kind that occurs first has level 1, the next level 2.
     """
-    levels, found = {sign: level for level, sign in enumerate(signs, 1)}, list[Heading]()
+    levels, found = {(sign, False): level for level, sign in enumerate(signs, 1)}, list[Heading]()
     # reStructuredText (`signs` "") has no fences; a line of ~ or ` underlines a heading there.
     for line in _unfenced(_UNDERLINED_HEADING, text) if signs else _UNDERLINED_HEADING.finditer(text):
         title, start = line[1].rstrip(), line.start()
         if len(title) <= len(line[2]) and any(map(str.isalnum, title)) and (not signs or line[3] in signs):
             overline = not signs and text.endswith(f"{line[2]}\n", 0, start)
-            level = levels.setdefault(line[3] * (1 + overline), len(levels) + 1)
-            found.append(Heading(start - (len(line[2]) + 1) * overline, level, title))
+            level = levels.setdefault((line[3], overline), len(levels) + 1)
+            found.append(Heading(start - len(f"{line[2]}\n") if overline else start, level, title))
     return found
 
 
@@ -153,10 +156,12 @@ def _front_matter(text: str) -> str:
 
 
 def _unfenced(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    fences = [found.span() for found in _FENCED_CODE.finditer(text)]
+    """Yield the matches of a pattern that do not begin inside fenced code."""
+    fences = [fence.span() for fence in _FENCED_CODE.finditer(text)]
+    starts = [start for start, _ in fences]
     for found in pattern.finditer(text):
-        place = bisect_right(fences, (found.start(), len(text))) - 1
-        if place < 0 or fences[place][1] <= found.start():
+        begun = bisect_right(starts, found.start())  # number of fences that begin at or before the match
+        if not begun or fences[begun - 1][1] <= found.start():
             yield found
 
 
@@ -173,8 +178,8 @@ class _OpenTable:
 
     start: int
     """Index of the table's first character."""
-    rows: int = 0
-    """Index of the first row of data, or of the last row before any data; 0: no row was read yet."""
+    data_start: int = 0
+    """Index of the first row of data. Until one is read: of the last row so far; 0: no row was read yet."""
     data_begun: bool = False
     """Whether a cell of data was read: a <td> outside of <thead>."""
     in_head: bool = False
@@ -186,7 +191,8 @@ class _OpenTable:
     second_row: int = 0
     """Index of the second row with cells; 0: it was not read yet."""
     columns: int = 0
-    """Number of cells in each row read so far, if all have as many and only the first row has no digit; else 0."""
+    """Number of cells in a row, if all rows so far have as many, the first has no digit and each other one has a digit;
+    else 0."""
 
     def end_row(self, next_row: int) -> None:
         """End the open row, if it has cells; `next_row` is the index of the next row."""
@@ -198,11 +204,11 @@ class _OpenTable:
 
 
 class _HiddenElements:
-    """Tracks the open elements of a page whose text is not read, because a user of the page cannot see it.
+    """Tracks the open elements that a user of the page cannot see. Their text is not read.
 
-    These are the elements of INVISIBLE, and elements with the attribute `hidden` or a style that hides them. A hidden
-    element is read if a user may make it visible: if it is the panel of a tab, or if its id occurs elsewhere in the
-    page, as in a button, a link or a script.
+    These are the elements of INVISIBLE, and elements with the attribute `hidden` or a style that hides them. Such an
+    element does not count as hidden if a user may make it visible: if it is the panel of a tab, or if its id occurs
+    elsewhere in the page, as in a button, a link or a script.
     """
 
     def __init__(self) -> None:
@@ -219,7 +225,7 @@ class _HiddenElements:
     def begin(self, tag: str, attributes: Sequence[tuple[str, str | None]]) -> bool:
         """Read a start tag; returns whether its element is hidden."""
         if self._counts["svg"] and (tag in BLOCKS or _is_heading(tag)):
-            self._end("svg")  # as in browsers
+            self._end("svg")  # browsers end an <svg> at such a tag
         if self._open and tag in _ENDED_BY.get(self._open[0], ()) and not any(map(self._counts.__getitem__, _LISTS)):
             self._end(self._open[0])
         hidden = bool(self._open) or tag in INVISIBLE or self._is_hidden(tag, attributes)
@@ -229,16 +235,15 @@ class _HiddenElements:
         return hidden
 
     def end(self, tag: str) -> bool:
-        """Read an end tag; returns whether the caller must ignore it because it does not end a visible element."""
+        """Read an end tag; returns whether it is hidden, too. A tag that is not hidden ends a visible element."""
         if self._counts[tag]:
             self._end(tag)
-        elif self._open and tag in BLOCKS:  # the tag ends a visible element around the hidden ones
+            return True
+        if tag in BLOCKS:  # it ends a visible element, and all hidden elements inside it
             self._open.clear()
             self._counts.clear()
             return False
-        else:
-            return bool(self._open)
-        return True
+        return bool(self._open)
 
     def _end(self, tag: str) -> None:
         """End the innermost element with this tag, and the elements inside it that are still open."""
@@ -248,7 +253,7 @@ class _HiddenElements:
             self._counts[ended] -= 1
 
     def _is_hidden(self, tag: str, attributes: Sequence[tuple[str, str | None]]) -> bool:
-        """Whether the attributes hide an element. Not for <html> and <body>, which the page's script shows."""
+        """Whether the attributes hide an element. False for <html> and <body>, which a script makes visible."""
         values = {name: value or "" for name, value in attributes}
         hidden = "hidden" in values and values["hidden"].lower() != "until-found"
         if tag in ("html", "body") or not (hidden or _HIDING_STYLE.search(values.get("style", ""))):
@@ -265,8 +270,8 @@ class HtmlText(HTMLParser):
     """Collects the visible text of an HTML page. `read` sets `text`, `title`, and `headings` and `tables` in order.
 
     The head of a table is its caption and the first rows that have only <th> cells or are in <thead>. Without such
-    rows, the first row is the head if all rows have the same number of cells and every row except the first has a
-    digit. Of nested tables, only the inner ones with a head are listed; if none has a head, the outer table is.
+    rows, the first row is the head if all rows have the same number of cells, at least two, and every row except the
+    first has a digit. A table without a head is not listed, nor one with a listed table inside.
     """
 
     def __init__(self) -> None:
@@ -356,7 +361,8 @@ class HtmlText(HTMLParser):
             self._open_tables[-1].in_head = False
 
     def _is_note(self, attrs: list[tuple[str, str | None]]) -> bool:
-        """Whether a link may be the number of a footnote, which needs a space before it: not "Rome1"."""
+        """Whether a link needs a space before it, because it may be the number of a footnote: "Rome 1", not "Rome1".
+        Any link to a place in the page may be one, except after "(", "[" or "/"."""
         return (dict(attrs).get("href") or "").startswith("#") and "".join(self._pieces[-1:])[-1:] not in "([/"
 
     def _read_table_tag(self, table: _OpenTable, tag: str) -> None:
@@ -366,7 +372,7 @@ class HtmlText(HTMLParser):
         elif tag == "tr":
             table.end_row(self._length)
             if not table.data_begun:
-                table.rows = self._length
+                table.data_start = self._length
         elif tag in ("td", "th"):
             table.cells += 1
             table.data_begun = table.data_begun or (tag == "td" and not table.in_head)
@@ -374,10 +380,10 @@ class HtmlText(HTMLParser):
     def _close_table(self, table: _OpenTable) -> None:
         table.end_row(self._length)
         if table.columns > 1 and table.second_row < self._length:
-            table.rows = max(table.rows, table.second_row)
-        has_head = table.data_begun and table.rows > table.start
+            table.data_start = max(table.data_start, table.second_row)
+        has_head = table.data_begun and table.data_start > table.start
         if has_head and (not self._tables or self._tables[-1][0] < table.start):  # no inner table is listed
-            self._tables.append((table.start, table.rows, self._length))
+            self._tables.append((table.start, table.data_start, self._length))
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
         """Skip a declaration such as `<![if !IE]>`, as browsers do; the inherited method raises errors for some."""

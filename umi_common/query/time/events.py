@@ -30,7 +30,8 @@ _EVENT = time_pattern(
     r"(?P<event>(?:(?:the|my|our|your|his|her|their|[a-z]+'s|[a-z]{2,}ing|i|we|he|she|they)\b|(?-i:[^\W\d_a-z]\w+)) "
     r"[^?!.,;]{3,80})"
 )
-"""A noun phrase or a clause of at least two words: "after Emma left", not "after Emma" or "before lunch"."""
+"""The event is a noun phrase or a clause of at least two words, of which the first is an article, a possessive, a
+pronoun, a word in -ing, or has a capital: "after Emma left", not "after Emma" or "before lunch with Bob"."""
 _VERB_IN_FRONT = re.compile(r"\b(?:look\w*|named)\s{1,3}$", re.IGNORECASE)
 """A verb to which "after" belongs: "who looked after the cat?"."""
 _WORD = re.compile(r"\w+")
@@ -56,8 +57,10 @@ class Event:
         """
         with suppress(InvalidTimeRange, OverflowError, ValueError):
             beside = _beside(self._query, self._span, moment)
+            # "After the meeting" leaves the day of the meeting as the period and gives bounds, one of them None. "Two
+            # weeks after the meeting" gives another period, a week, and no bounds.
             start, end = beside.bounds or (beside.period.start, beside.period.end)
-            if start is not None and end is not None and end - start >= BESIDE:  # "two weeks after"
+            if start is not None and end is not None and end - start >= BESIDE:
                 return TimeRange(start, end)
             before = start is None or start < spans.midnight(moment)
             return TimeRange(moment - BESIDE, moment) if before else TimeRange(moment, moment + BESIDE)
@@ -69,7 +72,8 @@ def event_in(query: str, now: datetime) -> Event | None:
 
     Args:
         query: A query in which `find_time` finds no period; a query of more than SCANNED_CHARS characters names none.
-        now: Any time near the present. It only helps to find the words before the event.
+        now: The current time. It has no effect on the event: the words before the event ("two weeks after") are read
+            with it only to find where they begin.
     """
     match = _EVENT.search(query) if len(query) <= SCANNED_CHARS else None
     if match is None or _PAST.search(query) is None or _VERB_IN_FRONT.search(query, 0, match.start()):
@@ -82,5 +86,9 @@ def event_in(query: str, now: datetime) -> Event | None:
 
 
 def _beside(query: str, span: tuple[int, int], moment: datetime) -> FoundPeriod:
-    """The period that the words before the event, query[slice(*span)], name if it was on the day of `moment`."""
+    """The period that the query means if the event was on the day of `moment`: the period of "two weeks after".
+
+    Args:
+        span: The event's place in the query, query[span[0]:span[1]]. The words before it are read.
+    """
     return changed_period(query, FoundPeriod(*span, spans.days(moment)), moment)

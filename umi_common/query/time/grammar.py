@@ -1,4 +1,4 @@
-"""The English phrases for a period: a table of rules, each with an example.
+"""The English phrases for a period, and a few German ones ("am 7.5.", "KW 10"): a table of rules, each with an example.
 
 Repetitions in patterns are bounded, so the time to match is linear in the length of the query. Words that are also
 names or verbs (May, March, spring, second) need a preposition or a number beside them.
@@ -24,7 +24,7 @@ class Rule:
     """A pattern, and a function from its match and the current time to a period."""
 
     example: str
-    """A phrase that begins with a match of the pattern."""
+    """A phrase that begins with a match of the pattern, perhaps only after "due ", as in "due in two weeks"."""
     pattern: re.Pattern[str]
     resolve: Callable[[re.Match[str], datetime], CalendarPeriod | None]
     """Returns the period of a match; None: its words mean no period. Raises ValueError or OverflowError if the date
@@ -58,26 +58,37 @@ MONTH = (
 """A month's name or abbreviation, in English or German."""
 MONTH_START = r"(?:jan|feb|m[aä]|apr|ju[nl]|aug|sep|o[ck]t|nov|de[cz])"
 """The letters with which the names of months begin, in English or German."""
+
+# Parts of patterns: years and days.
 _LONG_MONTH = _any("month", MONTHS)
 _FISCAL = r"(?P<fiscal>(?:fy|fiscal(?: year)?)[\s-]?)?"
+# \x27 is the sign '. `time_pattern` replaces each ' by a class, which cannot stand inside of [].
 _YEAR_DIGITS = rf"{_FISCAL}'?(?P<year>(?:18|19|20)\d\d|(?(fiscal)\d\d|(?<=')\d\d(?![^\x27\u2019]{{0,40}}'(?!\w))))"
 """Four digits, or two after an apostrophe: "Feb '24". An apostrophe that opens a quotation does not count: "of '20
 questions'". A fiscal year, such as "FY24", is read as the calendar year, because companies begin their fiscal years in
 different months."""
 _YEAR = rf"{_YEAR_DIGITS}\b(?![-/:.]\d)(?:'s\b)?"
 _RELATIVE_YEAR = rf"(?:(?P<whose>last|this|next) year|(?P<years>an?|\d{{1,2}}|{'|'.join(NUMBERS[1:])}) years? ago)\b"
+"""A year that names no year by digits: "May two years ago"."""
 _OF_YEAR = rf"(?:[\s,/-]{{0,3}}(?:of |in )?(?:{_YEAR}|(?<=[\s,]){_RELATIVE_YEAR}))"
+"""A year after a month, quarter or other part of it: ", 2023", " of last year"."""
 _Y = r"(?P<year>(?:18|19|20)\d\d)"
+"""A year of four digits."""
 _TH = r"(?:st|nd|rd|th)"
 _DAY = rf"(?P<day>[0-3]?\d)(?P<ordinal>{_TH})?"
 _LAST = rf"(?P<last>[0-3]?\d){_TH}?"
+"""The last day of several: "9" in "5 to 9 May"."""
 _DAY_NAME = r"(?:(?P<weekday_of_date>mon|tue|wed|thu|fri|sat|sun)(?:s|nes|rs?|ur)?(?:day)?\.?,? )?"
 """The weekday of a date: "Tue, " in "Tue, 7 March 2023"."""
 _VERB = r"(?:(?=(?P<verb>(?-i:may|march|mar)\b)))?"
-"""Marks "may", "march" and "mar" in lower case, which may be verbs: "you may 3 times", "march 5 miles"."""
+"""Matches no characters. The group `verb` is set before "may", "march" or "mar" in lower case, which may be a verb: "we
+march 5 miles". `dates.named_period` reads the group."""
+
+# Counts, units and names of periods.
 _NUMBER = rf"(?:{'|'.join(NUMBERS[1:])})"
 _NUMBERS = rf"(?:\d{{1,3}}(?:(?: or | to |\s?[-\u2013]\s?)\d{{1,3}})?|{_NUMBER}(?: (?:or|to) {_NUMBER})?)"
 COUNT = rf"(?P<count>{_NUMBERS}|an?|(?:a )?couple(?: of)?|(?:a )?few|several)"
+"""A number of units: "2-3", "three or four", "a few"."""
 UNIT = rf"{_any('unit', vocabulary.UNITS)}(?P<plural>s)?"
 WEEKDAY = _any("weekday", WEEKDAYS)
 _SEASON = _any("season", SEASONS)
@@ -85,25 +96,34 @@ _HOLIDAY = rf"{_any('holiday', vocabulary.HOLIDAYS)}(?: day)?"
 _NAME = rf"(?:{_LONG_MONTH}|{_SEASON}|{_HOLIDAY})"
 _QUARTER = r"q(?P<quarter>[1-4])"
 _UNIT = r"(?P<unit>week|month|quarter|year|decade|hour)"
+"""A unit in the singular, without abbreviations."""
 _HALVED = rf"{_any('unit', vocabulary.HALVES)}s?"
 _HOURS = _any("hours", vocabulary.HOURS)
 _WHICH = _any("which", (word for word in vocabulary.WHICH_OFFSET if " " not in word))
+
+# Words before, between and after the names of periods.
 _RUNNING = r"(?P<which>last|past|previous|next|coming)"
 _OUR = r"(?:(?:in|over|during|within|for|from|of) )?(?:the|these|my|our) "
+"""The words before `_RUNNING`: "in the" last few months."""
 _PART = _any("part", vocabulary.PARTS)
 _PART_OF = rf"(?:the )?{_PART}[\s-]{{1,3}}(?:of |(?:(?<=early\s)|(?<=late\s))in )?(?:the )?"
 """The words before a period that name a part of it: "early in", "mid-", "the end of the"."""
 _RECURRENT = rf"(?:{_PART_OF})?(?:{_LONG_MONTH}|{_QUARTER}|{_HOLIDAY})"
+"""A period of every year, as the first of two: "May" in "May to July"."""
 _IN = r"(?:in|during|since|before|after|until|till|throughout|through|over|around) (?:the )?"
 THAN = r"(?:earlier|later|older|newer) than"
 _BEFORE_YEAR = rf"(?:{_PART_OF}|{_IN}|(?:by|from|of|between|and|(?:prior |up )?to|as of|for|the year|{THAN}) )"
 _NTH = rf"(?P<nth>{'|'.join(ORDINALS)}|[1-5]{_TH}|last)"
+"""Which of a month's weeks or weekdays: "the last Friday of May"."""
 _TO = r"(?: (?:and|to|until|till|through) |\s?[-\u2013]\s?)"
+"""The words or dash between two periods."""
 _NO_DAY = rf"(?<!\d\s)(?<!{_TH}\s)(?<!{_TH}\sof\s)(?<!day\s(?:of|in)\s)(?<!week\s(?:of|in)\s)"
 """Stands before a month. It does not match where the month belongs to a day or week: "5th of May", "the last Friday of
 May"."""
 _UNTIL = rf"{_TO}{_any('until', [*MONTHS, *vocabulary.HOLIDAYS, 'q[1-4]'])}(?! \d\d?\b)"
+"""The second of two periods, with the word before it: " to July"."""
 _NOUN = r" (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b"
+"""A noun after a number that is then no year: "2000 words"."""
 
 _NUMERIC = (
     rf"(?<![./])(?<!version\s)(?<!port\s)(?<!release\s)(?P<elsewhere>{vocabulary.BEFORE_DATE} )?"
@@ -209,9 +229,10 @@ _PHRASES: dict[Read, dict[str, str]] = {
     relative.the_other_day: {"the other day": rf"the other {_any('other', vocabulary.OTHER_DAYS)}"},
     relative.earlier_or_later: {"earlier this week": r"(?P<side>earlier|later) this (?P<unit>week|month|year)"},
 }
-"""For each function: the patterns that it reads, each by an example."""
+"""For each function: the patterns of the phrases that it reads. The key of a pattern is an example of such a phrase."""
 RULES = [
     *(_rule(phrase, read, pattern) for read, patterns in _PHRASES.items() for phrase, pattern in patterns.items()),
     Rule("by Friday", whole_words(rf"by {WEEKDAY}(?!s)"), relative.deadline),
 ]
-"""Of two rules that match the same words, the earlier one is used."""
+"""If two rules match the same characters of a query, the earlier one is used. If their matches overlap otherwise,
+`find._phrases` chooses."""

@@ -3,6 +3,8 @@
 Each function reads the phrases that `grammar` lists for it. `given` are the texts of the pattern's groups
 (`vocabulary.words_of`): "in the last two weeks" gives {"which": "last", "count": "two", "unit": "week", "plural": "s"}.
 Weeks begin on Monday.
+
+A period is `vague` if its start and end are estimates: "three weeks ago" may be a few days more or less.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ PAST = re.compile(r"\b(?:did|was|were|had|been|said|told)\b", re.IGNORECASE)
 
 
 def near_day(given: Words, now: datetime) -> CalendarPeriod:
+    """The period of "yesterday", "tomorrow evening" or "last night"."""
     day_word = given.get("day", "yesterday" if given.get("which") == "last" else "today")
     return _hours(now + timedelta(days=vocabulary.DAYS_AWAY[day_word]), given)
 
@@ -36,14 +39,15 @@ def _hours(day: datetime, given: Words) -> CalendarPeriod:
 
 
 def which_period(given: Words, now: datetime) -> CalendarPeriod:
+    """The period of "last week", "early next year", "last summer" or "the week before last"."""
     return named_part(_nth(given, now, WHICH_OFFSET[given.get("which", "this")]), given)
 
 
 def _nth(given: Words, now: datetime, offset: int) -> CalendarPeriod:
     """The unit, weekday, month, season or holiday that the words name: with offset -1 the last one, with 1 the next.
 
-    With offset 0, a weekday is that of this week, and a month, season or holiday is that of this year
-    (`spans.of_years`).
+    With offset 0, a unit is the current one, a weekday is that of this week, and a month, season or holiday is that of
+    this year, or of last year if it is just over ("this Christmas" in January; see `spans.of_years`).
     """
     if "weekday" in given:
         number = WEEKDAYS.index(given["weekday"])
@@ -76,10 +80,8 @@ def deadline(match: re.Match[str], now: datetime) -> CalendarPeriod:
 
 
 def weekdays(given: Words, now: datetime) -> CalendarPeriod:
-    """The day of "Monday of last week", or the days of "between Monday and Friday".
-
-    These begin on the latest Monday, which may be today.
-    """
+    """The day of "Monday of last week"; or the days of "between Monday and Friday", from the latest Monday on (which
+    may be today)."""
     first = WEEKDAYS.index(given["weekday"])
     if "which" in given:
         return spans.days(spans.week(now, WHICH_OFFSET[given["which"]]).start + timedelta(days=first))
@@ -100,10 +102,11 @@ def day_of_month(given: Words, now: datetime) -> CalendarPeriod:
             day = spans.day(now, month.year, month.month, int(given["day"]))
             if "which" in given or day.start <= now:
                 return day
-    raise ValueError(f"{given['day']} is no day of such a month")
+    raise ValueError(f"none of the months that may be meant has a day {given['day']}")
 
 
 def units_ago(given: Words, now: datetime) -> CalendarPeriod:
+    """The period of "two days ago", "2-3 weeks ago", "two Fridays ago" or "3 weeks from now"."""
     unit, sign = given.get("unit"), 1 if "ahead" in given else -1
     first, last = sorted(sign * count for count in counted(given["count"]))
     if unit is None:  # weekdays, seasons and holidays
@@ -125,13 +128,15 @@ def _between(now: datetime, unit: str, first: int, last: int) -> CalendarPeriod:
 
 
 def halves_ago(given: Words, now: datetime) -> CalendarPeriod:
-    smaller, half, length = vocabulary.HALVES[given["unit"]]
+    """The period of "half a year ago", the month six months ago; or of "two and a half years ago", 30 months ago."""
+    smaller, half, length = vocabulary.HALVES[given["unit"]]  # for "year": ("month", 6, "month")
     wholes = counted(given["count"])[0] if "count" in given else 0
     return replace(spans.around(spans.shifted(now, smaller, -half * (2 * wholes + 1)), length), vague=True)
 
 
 def running_units(given: Words, now: datetime) -> CalendarPeriod:
-    """The period of "the past two days": whole days up to the end of today; or of "the next two days": from now on."""
+    """The period of "the past two days", as in `_between`: from two days ago to the end of today. "The next two days"
+    last from now to this time in two days."""
     farthest, _ = counted(given.get("count", "few" if "plural" in given else "one"))
     if WHICH_OFFSET[given["which"]] > 0:
         return CalendarPeriod(now, spans.shifted(now, given["unit"], farthest))
@@ -139,6 +144,7 @@ def running_units(given: Words, now: datetime) -> CalendarPeriod:
 
 
 def the_other_day(given: Words, now: datetime) -> CalendarPeriod:
+    """The period of "the other day": the seven days before today."""
     today = spans.midnight(now)
     return CalendarPeriod(today - timedelta(days=vocabulary.OTHER_DAYS[given["other"]]), today, vague=True)
 
