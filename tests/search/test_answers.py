@@ -49,3 +49,9 @@ def test_the_askers_next_message_a_later_talk_a_question_and_a_text_behind_a_sta
     ids = found(question, answer, minutes=minutes)
     assert ids[0] == "q"
     assert ids[1] != "a"
+
+
+def test_what_another_answers_to_the_person_whom_the_query_names_is_not_raised():
+    ids = found("Tom: which paint should I use for the kitchen?", "Mira: sage green, two coats")
+    assert ids[0] == "q"
+    assert ids[1] != "a"

@@ -124,11 +124,11 @@ def test_no_text_is_read_if_no_candidate_has_a_longer_one_of_its_time_below_it()
         return Pool.of(["a", "b"], lexical=np.array([[2.0, 1.0]]), **arrays)
 
     order = np.array([0, 1])
-    assert rows_below(pool(), order) == [1]
+    assert rows_below(pool(), order) == {0: [1]}
     for fields in ({"position": [0, 2]}, {"source": [0, 1]}, {"length": [16, 40]}, {"length": [3, 5]}):
-        assert rows_below(pool(**fields), order) == []
-    assert rows_below(pool(age_hours=[5.0, 4.0]), order) == []
-    assert rows_below(pool(age_hours=[5.0, 5.0]), order) == [1]
+        assert rows_below(pool(**fields), order) == {}
+    assert rows_below(pool(age_hours=[5.0, 4.0]), order) == {}
+    assert rows_below(pool(age_hours=[5.0, 5.0]), order) == {0: [1]}
 
 
 @pytest.mark.parametrize("text", ["Day 9, Tuesday", "# Care", "4.2 Liability", "  Öffnungszeiten:\n", "第3章"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -33,7 +33,7 @@ def fetch(
     trace: TraceBuilder,
     *,
     wanted: int,
-    more: Sequence[int] = (),
+    before: Collection[str] = (),
 ) -> Body[tuple[dict[str, Chunk], RankedPool]]:
     """(chunks of the best rows by id, the ranking of these rows).
 
@@ -42,13 +42,10 @@ def fetch(
     taken instead.
 
     Args:
-        wanted: Number of chunks of the best rows; fewer are returned if the rows run out.
-        more: Rows that are fetched, too, if they are not among the best.
+        wanted: Largest number of chunks to return; fewer are returned if the rows run out.
+        before: The chunks that this search has fetched before, if any.
     """
     pool, order = recalled.pool, ranked.order
-    added = np.isin(order[wanted:], more)
-    order = np.concatenate([order[:wanted], order[wanted:][added], order[wanted:][~added]])
-    wanted += int(added.sum())
     duplicates = components.config.duplicates
     finder = DuplicateFinder(duplicates) if duplicates.enabled else None
     row_of: dict[str, int] = {}
@@ -61,7 +58,7 @@ def fetch(
             asked += len(rows)
             # Later rounds take only the versions that were scored. A newer version may come from a write after the
             # first round; the hits would then mix two states of the store.
-            (outcome,) = yield (_ask_versions(components.store, pool, rows, exact=bool(chunks)),)
+            (outcome,) = yield (_ask_versions(components.store, pool, rows, exact=bool(chunks or before)),)
             found = _found_or_last_read(components.store, pool, rows, outcome, trace)
             for row, id, stored in zip(rows.tolist(), pool.ids_at(rows), found, strict=True):
                 chunk = stored or recalled.chunks_not_in_store.get(id)
@@ -76,7 +73,7 @@ def fetch(
                     chunks[id] = chunk
         if finder is not None:
             facts["folded"] = len(row_of) - len(chunks)
-    kept = ranked.order[np.isin(ranked.order, [row_of[id] for id in chunks])]
+    kept = np.array([row_of[id] for id in chunks], dtype=np.int64)
     return chunks, replace(ranked, order=kept, suppressed=tuple(suppressed))
 
 

@@ -24,7 +24,7 @@ from umi_common.search.fetch import chunks_beside, fetch, to_hits
 from umi_common.search.passages import assemble_for
 from umi_common.search.rank import RankedPool, diversify, in_turn, rank
 from umi_common.search.recall import Components, Recalled, ask_chunks, decides_by_evidence, recall, recall_more
-from umi_common.search.reorder.stages import reorder_stages
+from umi_common.search.reorder.stages import ReorderStage, reorder_stages
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder, observed_context, observed_search
 from umi_common.types import Chunk, Degradation, Hit, SearchResult, Suppressed
@@ -132,11 +132,32 @@ def _rank_and_fetch(
         config.mmr.pool if config.mmr.enabled else 0,
         *(stage.reads for stage in stages),
     )
-    more = [row for stage in stages for row in stage.more]
-    chunks, ranked = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted, more=more)
+    chunks, ranked = yield from _fetch_for_stages(components, request, recalled, ranked, stages, wanted, trace)
     for stage in stages if chunks else ():
         ranked = stage.apply(pool, ranked, chunks, trace)
     return chunks, ranked
+
+
+def _fetch_for_stages(
+    components: Components,
+    request: SearchRequest,
+    recalled: Recalled,
+    ranked: RankedPool,
+    stages: Sequence[ReorderStage],
+    wanted: int,
+    trace: TraceBuilder,
+) -> Body[tuple[dict[str, Chunk], RankedPool]]:
+    """The result of `fetch` for the best `wanted` rows, and for the further rows that stages need."""
+    chunks, best = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted)
+    needed = {row for stage in stages if stage.more for row in stage.more(chunks)}
+    others = np.setdiff1d(np.array(list(needed), dtype=np.int64), best.order)
+    if not len(others):
+        return chunks, best
+    rest = replace(ranked, order=others, suppressed=())
+    beside, added = yield from fetch(components, request, recalled, rest, trace, wanted=len(others), before=chunks)
+    fetched = np.isin(ranked.order, np.concatenate([best.order, added.order]))
+    suppressed = (*best.suppressed, *added.suppressed)
+    return chunks | beside, replace(best, order=ranked.order[fetched], suppressed=suppressed)
 
 
 @observed_context

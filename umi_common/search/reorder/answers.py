@@ -5,21 +5,23 @@ find the question alone. The stage `neighbours`, which raises chunks beside a go
 short talks: it changes nothing if adjacent chunks of a corpus are no more alike than others.
 
 The question is one of the best `QUESTIONS_MAX` candidates, has at least the share `SCORE` of the best score and at most
-`QUESTION_TERMS` terms, and ends with "?". The answer is the next chunk of its source, is at most `TALK_HOURS` later or
-has no time like the question, is no question, and has another speaker; texts without speakers, such as those of an FAQ,
-count as well. `Best.put_behind` computes the new scores. Measured in docs/decisions.md.
+`QUESTION_TERMS` terms, and ends with "?". The answer is the next chunk of its source, and no question. It is at most
+`TALK_HOURS` later, or neither has a time. It has another speaker, the one whom the query names if it names one; texts
+without speakers, such as those of an FAQ, count as well. `Best.put_behind` computes the new scores. Measured in
+docs/decisions.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from umi_common.pool import NO_POSITION, NO_SOURCE, Ints, Pool
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best
-from umi_common.search.reorder.speaker import speaker_of
+from umi_common.search.reorder.speaker import named_in, speaker_of
+from umi_common.types import Chunk
 
 QUESTIONS_MAX = 3
 """Number of best candidates whose answers are raised. With 5, R@10 on LoCoMo is .8075, not .809."""
@@ -35,39 +37,51 @@ TALK_HOURS = 1.0
 QUESTION_MARKS = ("?", "？")
 
 
-def rows_after(pool: Pool, order: Ints) -> list[int]:
-    """The rows whose position and time allow that they answer one of the first `QUESTIONS_READ` rows, if it is short.
+def rows_after(pool: Pool, order: Ints) -> dict[int, int]:
+    """The row after each of the first `QUESTIONS_READ` rows that may answer it by lengths, positions and times.
 
     Args:
         order: The rows of the pool, best first.
-
-    Returns:
-        Each row once.
     """
-    found = (_after(pool, question) for question in order[:QUESTIONS_READ].tolist())
-    return list(dict.fromkeys(row for row in found if row is not None))
+    return {row: after for row in order[:QUESTIONS_READ].tolist() if (after := _after(pool, row)) is not None}
 
 
-def reorder_answers(best: Best) -> RankedPool:
+def after_questions(pool: Pool, after: Mapping[int, int], chunks: Mapping[str, Chunk]) -> Iterator[int]:
+    """The rows after those that are questions.
+
+    Args:
+        after: From `rows_after`.
+        chunks: The chunks fetched so far, by id.
+    """
+    for row, answer in after.items():
+        chunk = chunks.get(pool.ids[row])
+        if chunk is not None and _asks(chunk):
+            yield answer
+
+
+def reorder_answers(best: Best, *, query: str) -> RankedPool:
     """The ranking with each answer directly behind its question."""
-    return best.put_behind(_answers(best))
+    return best.put_behind(_answers(best, query))
 
 
-def _answers(best: Best) -> Iterator[tuple[int, int]]:
+def _answers(best: Best, query: str) -> Iterator[tuple[int, int]]:
     """(question, its answer) as indices of `best.rows`."""
+    speakers = [speaker_of(chunk) for chunk in best.chunks]
+    named = named_in(query, {name for name in speakers if name is not None})
     index_of = {row: at for at, row in enumerate(best.rows.tolist())}
     least = SCORE * best.scores.max(initial=0.0)
     for row in best.ranked.order[:QUESTIONS_MAX].tolist():
         question, answer = index_of[row], index_of.get(_after(best.pool, row))
-        if answer is None or not 0 < least <= best.ranked.scores[row] or not _asks(best, question):
+        if answer is None or not 0 < least <= best.ranked.scores[row] or not _asks(best.chunks[question]):
             continue
-        asker, speaker = speaker_of(best.chunks[question]), speaker_of(best.chunks[answer])
-        if not _asks(best, answer) and (asker is None or asker != speaker):
+        speaker = speakers[answer]
+        answers = speaker is None or (speaker != speakers[question] and (not named or speaker in named))
+        if answers and not _asks(best.chunks[answer]):
             yield question, answer
 
 
-def _asks(best: Best, at: int) -> bool:
-    return best.chunks[at].text.rstrip().endswith(QUESTION_MARKS)
+def _asks(chunk: Chunk) -> bool:
+    return chunk.text.rstrip().endswith(QUESTION_MARKS)
 
 
 def _after(pool: Pool, question: int) -> int | None:

@@ -22,7 +22,7 @@ Lisbon"), and if the next chunk has at least `PARAGRAPH_TERMS` terms and `PARAGR
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 
 import numpy as np
@@ -56,17 +56,26 @@ SENTENCE_END = (".", "!", "?", "…", "。", "！", "？", ",", ";")
 """Signs with which no heading ends. "?" ends a question of a chat more often than a heading."""
 
 
-def rows_below(pool: Pool, order: Ints) -> list[int]:
-    """The rows whose length, position and time allow that they are below one of the first `HEADINGS_READ` rows.
+def rows_below(pool: Pool, order: Ints) -> dict[int, list[int]]:
+    """The rows below each of the first `HEADINGS_READ` rows that may be a heading by lengths, positions and times.
 
     Args:
         order: The rows of the pool, best first.
-
-    Returns:
-        Each row once.
     """
-    below = (row for heading in order[:HEADINGS_READ].tolist() for row in _below(pool, heading))
-    return list(dict.fromkeys(below))
+    return {row: below for row in order[:HEADINGS_READ].tolist() if (below := _below(pool, row))}
+
+
+def below_headings(pool: Pool, below: Mapping[int, Sequence[int]], chunks: Mapping[str, Chunk]) -> Iterator[int]:
+    """The rows below those that are headings by their texts, too.
+
+    Args:
+        below: From `rows_below`.
+        chunks: The chunks fetched so far, by id.
+    """
+    for row, others in below.items():
+        chunk = chunks.get(pool.ids[row])
+        if chunk is not None and is_heading(chunk, int(pool.length[row]), int(pool.length[others[0]])):
+            yield from others
 
 
 def reorder_below_headings(best: Best) -> RankedPool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -43,8 +43,9 @@ class ReorderStage(NamedTuple):
     reads: int
     """Number of best candidates whose chunks the stage reads, at least 1."""
     reorder: Callable[[Best], RankedPool]
-    more: Sequence[int] = ()
-    """Rows whose chunks are fetched whatever their rank. If there are any, the stage gets all fetched candidates."""
+    more: Callable[[Mapping[str, Chunk]], Iterable[int]] | None = None
+    """Returns, for the chunks fetched so far, by id, the rows whose chunks are fetched, too, whatever their rank. A
+    stage that has it gets all fetched candidates."""
 
     def apply(self, pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], trace: TraceBuilder) -> RankedPool:
         """The ranking with these candidates reordered; unchanged, with a degradation in the trace, if a model fails.
@@ -94,10 +95,8 @@ def reorder_stages(
         of_period = None if boost is None else boost.lifted
         by_words = partial(alike.reorder_alike, query=request.searched, of_period=of_period)
         yield ReorderStage("alike", alike.COMPARED, by_words)
-    if config.neighbours.enabled and (below := headings.rows_below(pool, order)):
-        yield ReorderStage("headings", headings.HEADINGS_READ, headings.reorder_below_headings, more=below)
-    if config.neighbours.enabled and (after := answers.rows_after(pool, order)):
-        yield ReorderStage("answers", answers.QUESTIONS_READ, answers.reorder_answers, more=after)
+    if config.neighbours.enabled:
+        yield from _by_what_is_before(request, pool, order)
     if config.fusion.alike and request.exclusion is not None and terms_of is not None:
         exclude = partial(excluded.reorder_excluded, exclusion=request.exclusion, terms_of=terms_of)
         yield ReorderStage("excluded", CANDIDATES, exclude)
@@ -105,6 +104,16 @@ def reorder_stages(
         weight = config.when.order_boost
         by_time = partial(in_time_order.reorder_by_time, query=outside, asked=latest_or_first, weight=weight)
         yield ReorderStage("time_order", CANDIDATES, by_time)
+
+
+def _by_what_is_before(request: SearchRequest, pool: Pool, order: Ints) -> Iterator[ReorderStage]:
+    if below := headings.rows_below(pool, order):
+        more = partial(headings.below_headings, pool, below)
+        yield ReorderStage("headings", headings.HEADINGS_READ, headings.reorder_below_headings, more)
+    if after := answers.rows_after(pool, order):
+        more = partial(answers.after_questions, pool, after)
+        by_questions = partial(answers.reorder_answers, query=request.asked)
+        yield ReorderStage("answers", answers.QUESTIONS_READ, by_questions, more)
 
 
 def _by_numbers_and_tokens(
