@@ -150,10 +150,10 @@ def _fetch_for_stages(
     """The result of `fetch` for the best `wanted` rows, and for the further rows that stages need."""
     chunks, best = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted)
     needed = {row for stage in stages if stage.more for row in stage.more(chunks)}
-    others = np.setdiff1d(np.array(list(needed), dtype=np.int64), best.order)
-    if not len(others):
+    others = sorted(needed.difference(best.order.tolist()))
+    if not others:
         return chunks, best
-    rest = replace(ranked, order=others, suppressed=())
+    rest = replace(ranked, order=np.array(others, dtype=np.int64), suppressed=())
     beside, added = yield from fetch(components, request, recalled, rest, trace, wanted=len(others), before=chunks)
     fetched = np.isin(ranked.order, np.concatenate([best.order, added.order]))
     suppressed = (*best.suppressed, *added.suppressed)
