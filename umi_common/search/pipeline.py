@@ -155,9 +155,10 @@ def _fetch_for_stages(
         return chunks, best
     rest = replace(ranked, order=np.array(others, dtype=np.int64), suppressed=())
     beside, added = yield from fetch(components, request, recalled, rest, trace, wanted=len(others), before=chunks)
-    fetched = np.isin(ranked.order, np.concatenate([best.order, added.order]))
-    suppressed = (*best.suppressed, *added.suppressed)
-    return chunks | beside, replace(best, order=ranked.order[fetched], suppressed=suppressed)
+    fetched = np.zeros(len(recalled.pool), dtype=bool)
+    fetched[best.order] = fetched[added.order] = True
+    order, suppressed = ranked.order[fetched[ranked.order]], (*best.suppressed, *added.suppressed)
+    return chunks | beside, replace(best, order=order, suppressed=suppressed)
 
 
 @observed_context
