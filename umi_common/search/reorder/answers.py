@@ -61,23 +61,26 @@ def after_questions(pool: Pool, after: Mapping[int, int], chunks: Mapping[str, C
 
 def reorder_answers(best: Best, *, query: str) -> RankedPool:
     """The ranking with each answer directly behind its question."""
-    return best.put_behind(_answers(best, query))
-
-
-def _answers(best: Best, query: str) -> Iterator[tuple[int, int]]:
-    """(question, its answer) as indices of `best.rows`."""
+    pairs = _questions_and_replies(best)
+    if not pairs:  # then nobody's name is looked for
+        return best.ranked
     speakers = [speaker_of(chunk) for chunk in best.chunks]
     named = named_in(query, {name for name in speakers if name is not None})
+
+    def answers(question: int, reply: int) -> bool:
+        speaker = speakers[reply]
+        return speaker is None or (speaker != speakers[question] and (not named or speaker in named))
+
+    return best.put_behind(pair for pair in pairs if answers(*pair))
+
+
+def _questions_and_replies(best: Best) -> list[tuple[int, int]]:
+    """(question, the chunk after it, which is none) as indices of `best.rows`, whoever speaks."""
     index_of = {row: at for at, row in enumerate(best.rows.tolist())}
-    least = SCORE * best.scores.max(initial=0.0)
-    for row in best.ranked.order[:QUESTIONS_MAX].tolist():
-        question, answer = index_of[row], index_of.get(_after(best.pool, row))
-        if answer is None or not 0 < least <= best.ranked.scores[row] or not _asks(best.chunks[question]):
-            continue
-        speaker = speakers[answer]
-        answers = speaker is None or (speaker != speakers[question] and (not named or speaker in named))
-        if answers and not _asks(best.chunks[answer]):
-            yield question, answer
+    questions = [at for at in best.leading(QUESTIONS_MAX, SCORE) if _asks(best.chunks[at])]
+    replies = [index_of.get(_after(best.pool, int(best.rows[at]))) for at in questions]
+    pairs = zip(questions, replies, strict=True)
+    return [(at, reply) for at, reply in pairs if reply is not None and not _asks(best.chunks[reply])]
 
 
 def _asks(chunk: Chunk) -> bool:

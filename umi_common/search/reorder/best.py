@@ -48,6 +48,15 @@ class Best:
         """(k,) a copy of the rows' scores."""
         return self.ranked.scores[self.rows]
 
+    def leading(self, count: int, share: float) -> list[int]:
+        """Indices of `rows`, best first: of the best `count` candidates, those with a score above 0 that is at least
+        this share of the best score."""
+        first = self.ranked.order[:count]
+        scores = self.ranked.scores[first]
+        near = first[(scores > 0) & (scores >= share * self.scores.max(initial=0.0))]
+        indices: list[int] = np.searchsorted(self.rows, near).tolist()
+        return indices
+
     def sorted_by(self, scores: Floats) -> RankedPool:
         """The ranking with these candidates sorted by new scores (k,).
 

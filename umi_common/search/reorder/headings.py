@@ -105,15 +105,13 @@ def _may_be_heading(text: str, terms: int) -> bool:
 def _below_headings(best: Best) -> Iterator[tuple[int, int]]:
     """(heading, chunk below), both as indices of `best.rows`, for each heading and each chunk below it."""
     index_of = {row: at for at, row in enumerate(best.rows.tolist())}
-    lengths, least = best.pool.length[best.rows].tolist(), SCORE * best.scores.max(initial=0.0)
-    for row in best.ranked.order[:HEADINGS_MAX].tolist():
-        heading, below = index_of[row], [index_of[each] for each in _below(best.pool, row) if each in index_of]
-        far_worse = not 0 < least <= best.ranked.scores[row]
-        if not below or far_worse or not is_heading(best.chunks[heading], lengths[heading], lengths[below[0]]):
-            continue
-        yield heading, below[0]
-        in_section = takewhile(lambda at: not _may_be_heading(best.chunks[at].text, lengths[at]), below[1:])
-        yield from ((heading, each) for each in in_section)
+    lengths = best.pool.length[best.rows].tolist()
+    for heading in best.leading(HEADINGS_MAX, SCORE):
+        below = [index_of[row] for row in _below(best.pool, int(best.rows[heading])) if row in index_of]
+        if below and is_heading(best.chunks[heading], lengths[heading], lengths[below[0]]):
+            yield heading, below[0]
+            in_section = takewhile(lambda at: not _may_be_heading(best.chunks[at].text, lengths[at]), below[1:])
+            yield from ((heading, each) for each in in_section)
 
 
 def _below(pool: Pool, heading: int) -> list[int]:

@@ -107,6 +107,7 @@ def reorder_stages(
 
 
 def _by_what_is_before(request: SearchRequest, pool: Pool, order: Ints) -> Iterator[ReorderStage]:
+    """The stages that put a chunk behind the one before it in its source: below a heading, after a question."""
     if below := headings.rows_below(pool, order):
         more = partial(headings.below_headings, pool, below)
         yield ReorderStage("headings", headings.HEADINGS_READ, headings.reorder_below_headings, more)
