@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from umi_common.files.readers.markup import HtmlText, headings, markdown_tables
+from umi_common.files.readers.html_text import HtmlText
+from umi_common.files.readers.markup import headings, markdown_tables
 from umi_common.files.readers.passages import passages, spans
 
 PAGE = """# Guide

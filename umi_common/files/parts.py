@@ -47,9 +47,9 @@ class FilePart:
     key: str
     """Hash of the bytes, the source, the number of the first line and RULES_VERSION."""
     fresh: bool = True
-    """False (set by `session`): the store may have chunks of an earlier version of the file. If one of them has the id
-    of a new chunk at another position, its record may have moved. If True, two records of the file have this id, which
-    is an error."""
+    """Whether the store has no chunks of an earlier version of the file; `session` sets it. If a stored chunk has the
+    id of a new chunk at another position, two records of a fresh file have this id, which is an error; in a file that
+    is not fresh, the record may have moved."""
     limits: ReadLimits = DEFAULT_LIMITS
 
     @property

@@ -233,6 +233,7 @@ class IngestSession:
             raise KeyboardInterrupt(f"stopped; {done} and can be searched; the same call goes on from here") from error
 
     def _examine(self, path: Path, size: int) -> list[FilePart]:
+        """The parts of a file that are not in the store; [] for an unchanged file, and for one that cannot be read."""
         source = source_of(path, self._base)
         known = None
         try:

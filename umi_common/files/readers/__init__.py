@@ -3,7 +3,8 @@
 chunks       selects the reader by the file's ending; sets ids, source and position of the chunks
 reading      reads the bytes of a file within limits, and decodes its text
 passages     cuts a text into passages at headings, paragraphs, sentences
-markup       finds headings and tables in Markdown and similar markup, and text, headings and tables in HTML
+markup       finds headings, tables, title and dates in Markdown and similar markup
+html_text    reads text, headings, tables and title of an HTML page
 json_text    turns values of JSON into lines, and notebooks into Markdown
 mail         reads headers and body of mails
 chat         reads chat logs: one passage for each message

@@ -45,7 +45,7 @@ UNDATED_SHARE = 0.9
 LAST_CENTURY_FROM = 69
 """The first two-digit year of the 1900s, as in queries and in `strptime`: "69" is 1969, "68" is 2068."""
 UNDATED_LINES_MIN = 4
-"""Smallest number of lines that begin a message in a chat log without times; prose may have a line "Note: ...", too."""
+"""Smallest number of lines that begin a message in a chat log without times: prose may have a line "Note: ..."."""
 SENTENCES_SHARE = 0.4
 """If more than this share of lines are sentences, a text is a chat, not a list of records ("Name: Bob", "Phone: 1")."""
 _SENTENCE = re.compile(r"[.!?…。！？][\"'”’)]*\s*$|(?:\S+\s+){9}")

@@ -16,12 +16,11 @@ from typing import Any
 
 from umi_common.errors import FileUnreadable
 from umi_common.files.readers.chat import DATED, message_pattern, messages
+from umi_common.files.readers.html_text import PARAGRAPH_BREAK, HtmlText
 from umi_common.files.readers.json_text import OUTPUT_CHARACTERS, loaded, notebook_markdown, value_lines
 from umi_common.files.readers.mail import mails_in, read_mail, saved_page
 from umi_common.files.readers.markup import (
     MARKDOWN_ENDINGS,
-    PARAGRAPH_BREAK,
-    HtmlText,
     front_matter_dates,
     headings,
     markdown_tables,
@@ -49,7 +48,7 @@ SKIPPED_LISTED = 100
 FILE_KEY = "file"
 """Metadata key of the file's source name."""
 OFFSET_KEY = "start_index"
-"""Metadata key of the index in the file's text at which a chunk begins, after a repeated table head."""
+"""Metadata key of the index in the file's text at which a chunk begins, not counting a repeated table head."""
 _NAME_DATE = re.compile(r"(?<!\d)\d{4}([-._])\d\d\1\d\d(?!\d)")
 """A date in a file's name: 2026-11-18, 2026.11.18, 2026_11_18."""
 _NAME_WORD = re.compile(r"(?<![^\W_])[^\W\d_]{2,}(?![^\W_])")
@@ -115,7 +114,7 @@ def _lost_time(path: Path, kind: str, count: int) -> str:
 def is_of_file(chunk: Chunk) -> bool:
     """Whether a chunk was cut from the file that its metadata FILE_KEY names.
 
-    Chunks that `index` did not write may have this key, too. Their source is not the file; a record's may differ, too.
+    A chunk of another origin may have this key by chance; its source is not the file. Only records may state a source.
     """
     file = chunk.metadata.get(FILE_KEY)
     return isinstance(file, str) and (chunk.source == file or file.lower().endswith((*RECORD_ENDINGS, ".json")))
@@ -218,7 +217,7 @@ def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
         found = messages(text, pattern)
         return found if pattern is DATED else _dated(found, _date_in_name(path))
     stated = front_matter_dates(text) if ending in MARKDOWN_ENDINGS else {}
-    when, title = time_in(stated, _time_key(stated, stated)), stated_title(text, ending)
+    when, title = time_in(stated, _time_key(stated, stated.keys())), stated_title(text, ending)
     undated = bool(stated) and when is None
     sections, tables = headings(text, ending), markdown_tables(text)
     return _named_passages(path, text, sections, tables, title=title, when=when, undated=undated)
@@ -376,8 +375,10 @@ def _record(record: Any, name: str, number: int) -> Chunk | None:
         raise ValueError(f"{type(record).__name__} in place of an object")
     rest = dict(record)
     text, id, inner = _pop_first(rest, TEXT_KEYS), _pop_first(rest, ID_KEYS), _pop_first(rest, ("metadata",))
-    if not isinstance(text, str) or not isinstance(inner, (dict, type(None))):
-        raise ValueError("no text" if isinstance(inner, (dict, type(None))) else "metadata is no object")
+    if not isinstance(inner, (dict, type(None))):
+        raise ValueError("metadata is no object")
+    if not isinstance(text, str):
+        raise ValueError("no text")
     metadata = {**rest, **(inner or {}), FILE_KEY: name}
     keys = PlaceKeys(time=_time_key(metadata, TIME_KEYS))
     if not text.strip():

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from umi_common.errors import FileUnreadable
-from umi_common.files.readers.markup import HtmlText
+from umi_common.files.readers.html_text import HtmlText
 from umi_common.files.readers.reading import decoded_text, text_in
 
 HEADERS = ("From", "To", "Cc", "Subject", "Date")

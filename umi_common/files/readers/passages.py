@@ -31,8 +31,8 @@ BREAKS = (
 """Patterns after which a text that is too long is cut: blank lines; then, in pieces that are still too long, ends of
 sentences, ends of lines, and white space. A number with a dot does not end a sentence: "7." may be the number of an
 item in a list or, in German, a day."""
-LINES = 2
-"""Index in BREAKS of the pattern that cuts a table between its rows."""
+ROW_BREAKS = 2
+"""Index in BREAKS of the pattern by which a table is cut: line breaks."""
 TITLE_ROWS_MAX = 5
 """Largest number of rows above the head of a CSV or TSV file, such as a title and a blank line."""
 HEAD_SHARE = 0.5
@@ -91,13 +91,10 @@ class Table(NamedTuple):
         return cls.of(text, start, end, len(text))._replace(row_ends=ends)
 
     @classmethod
-    def of(cls, text: str, start: int, rows: int, end: int) -> Table:
-        """The table text[start:end] with the head text[start:rows].
-
-        In the repeated head, runs of spaces and dashes are shortened.
-        """
-        head = re.sub(r"-{4,}", "---", re.sub(r"[ \t]+", " ", text[start:rows])).strip()
-        return cls(start, rows, end, head and head + "\n")
+    def of(cls, text: str, start: int, rows_start: int, end: int) -> Table:
+        """The table text[start:end]; in the repeated head, runs of spaces and dashes are shortened."""
+        head = re.sub(r"-{4,}", "---", re.sub(r"[ \t]+", " ", text[start:rows_start])).strip()
+        return cls(start, rows_start, end, head and head + "\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +138,7 @@ def passages(
     tables = [table._replace(head="") if len(table.head) > HEAD_SHARE * size else table for table in tables]
     starts = [heading.start for heading in headings]
     for start, end in spans(text, starts, tables, size=size):
+        # A heading also counts as above the passage if only headings precede it in the passage.
         while next_heading.start <= start or (
             next_heading.start < end and _only_headings(text, (start, next_heading.start), starts)
         ):
@@ -230,10 +228,10 @@ def _pieces_with_tables(text: str, section: Span, tables: Sequence[Table], size:
         if stop - table.start <= size:
             yield table.start, stop
         else:
-            fits, rows = first_row - table.start <= size, min(table.rows_start, stop)
-            yield from _pieces(text, (table.start, first_row if fits else rows), size, LINES)
-            for row in pairwise([*([] if fits else [rows]), first_row, *ends[1:], stop]):
-                yield from _pieces(text, row, size - len(table.head), LINES)
+            cut = first_row if first_row - table.start <= size else min(table.rows_start, stop)
+            yield from _pieces(text, (table.start, cut), size, ROW_BREAKS)
+            for row in pairwise(sorted({cut, first_row, *ends[1:], stop})):
+                yield from _pieces(text, row, size - len(table.head), ROW_BREAKS)
         at = stop
     yield from _pieces(text, (at, end), size, 0)
 

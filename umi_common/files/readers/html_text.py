@@ -1,0 +1,303 @@
+"""Read text, headings, tables and title of an HTML page. Nothing is fetched from the network; scripts are not run."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html.parser import HTMLParser
+
+from typing_extensions import Self
+
+from umi_common.files.readers.passages import Heading, Table
+
+_TAG_BEGINS = re.compile("<[A-Za-z/!?]")
+
+
+def _tags(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+INVISIBLE = _tags("script style template svg noscript audio canvas datalist iframe video")
+"""Elements whose content a browser does not show as text."""
+BLOCKS = _tags(
+    "address article aside blockquote caption dd details div dl dt fieldset figcaption figure footer form header hr "
+    "legend li main nav ol optgroup option p pre section select summary table textarea tr ul"
+)
+"""Elements before and after which the text has a line break."""
+_WITHOUT_END = _tags("area base br col embed hr img input link meta source track")
+"""Elements that have no end tag."""
+_ENDED_BY = {
+    "p": BLOCKS,
+    "li": _tags("li"),
+    **dict.fromkeys(("dt", "dd"), _tags("dt dd")),
+    **dict.fromkeys(("td", "th"), _tags("td th tr tbody tfoot")),
+    "tr": _tags("tr tbody tfoot"),
+}
+"""Element whose end tag may be missing -> elements whose start tag then ends it: in "<li>a<li>b", the second <li> ends
+the first."""
+_LISTS = ("ul", "ol", "dl", "table")
+"""A start tag inside one of these ends no element around it: in "<li>a<ul><li>b", the second <li> does not end the
+first."""
+_HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
+"""A declaration in the attribute `style` that hides the element."""
+_NAMED = re.compile(r"""["'#=]([\w:.-]+)(?=["'\s>])""")
+"""A possible id in an attribute or a script: "why", '#why', id=why."""
+_LINK_SIGNS = ("¶", "\uf0c1")
+"""Texts of a heading's link to itself, which Sphinx and MkDocs show only under the mouse pointer."""
+PARAGRAPH_BREAK, LINE_BREAK = "\n\n", "\n"
+"""Newlines between two paragraphs and between two lines in the text of a page."""
+
+
+class HtmlText(HTMLParser):
+    """Collects the visible text of an HTML page. `read` sets `text`, `title`, and `headings` and `tables` in order.
+
+    The head of a table is its caption and the first rows that have only <th> cells or are in <thead>. Without such
+    rows, the first row is the head if all rows have the same number of cells, at least two, and every row except the
+    first has a digit. A table without a head is not listed, nor one with a listed table inside.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.headings: list[Heading] = []
+        self._tables: list[tuple[int, int, int]] = []
+        """For each table: the indices in `text` of its first character, of its first row of data, and of its end."""
+        self._open_tables: list[_OpenTable] = []
+        """Outermost first."""
+        self.title = ""
+        self._pieces: list[str] = []
+        """The text read so far, in pieces."""
+        self._length = 0
+        """Number of characters of the text read so far."""
+        self._hidden = _HiddenElements()
+        self._open_pre = 0
+        """Number of open <pre> elements. White space in them is kept."""
+        self._in_title = False
+        self._heading: tuple[int, int, int] | None = None
+        """Of the open heading: index of its first character in `text`, of its first piece in `_pieces`, level."""
+
+    def read(self, markup: str) -> Self:
+        """Read a whole page; returns itself.
+
+        The rest of the page from a tag without ">" on is left out, as in browsers. Python's parser is slow on a page
+        with many such tags.
+        """
+        unclosed = _TAG_BEGINS.search(markup, markup.rfind(">") + 1)
+        self._hidden.markup = markup
+        self.feed(markup[: unclosed.start()] if unclosed else markup)
+        self.close()
+        self.title = " ".join(self.title.split())
+        return self
+
+    @property
+    def text(self) -> str:
+        """The text read so far."""
+        return "".join(self._pieces)
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables with a head that were read so far."""
+        text = self.text
+        return [Table.of(text, *table) for table in self._tables]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        hidden = self._hidden.begin(tag, attrs)
+        self._in_title = tag == "title" and not hidden  # the <title> of an <svg> is not the page's
+        if hidden:
+            return
+        if _is_heading(tag):
+            self._break(PARAGRAPH_BREAK)
+            self._heading = (self._length, len(self._pieces), int(tag[1]))
+        elif tag == "br":
+            self._break(LINE_BREAK)
+        elif tag == "img" and (shown := dict(attrs).get("alt")):
+            self.handle_data(f" {shown} ")
+        elif tag in BLOCKS:
+            self._break(_break_around(tag))
+            if tag == "pre":
+                self._open_pre += 1
+        elif tag in ("td", "th", "button", "label") or (tag == "a" and self._is_note(attrs)):
+            self._add(" ")
+        if tag == "table":
+            self._open_tables.append(_OpenTable(self._length))
+        elif self._open_tables:
+            self._read_table_tag(self._open_tables[-1], tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_title = False
+        if self._hidden.end(tag):
+            return
+        if _is_heading(tag) and self._heading is not None:
+            start, piece, level = self._heading
+            title = " ".join("".join(self._pieces[piece:]).split())
+            if title:
+                self.headings.append(Heading(start, level, title))
+            self._heading = None
+            self._break(PARAGRAPH_BREAK)
+        elif tag in BLOCKS:
+            if tag == "pre":
+                self._open_pre = max(0, self._open_pre - 1)
+            self._break(_break_around(tag))
+        if tag == "table" and self._open_tables:
+            self._close_table(self._open_tables.pop())
+        elif tag == "thead" and self._open_tables:
+            self._open_tables[-1].in_head = False
+
+    def _is_note(self, attrs: list[tuple[str, str | None]]) -> bool:
+        """Whether a link needs a space before it, because it may be the number of a footnote: "Rome 1", not "Rome1".
+        Any link to a place in the page may be one, except after "(", "[" or "/"."""
+        return (dict(attrs).get("href") or "").startswith("#") and "".join(self._pieces[-1:])[-1:] not in "([/"
+
+    def _read_table_tag(self, table: _OpenTable, tag: str) -> None:
+        """Read a start tag inside a table. The table's head ends before the first row with a cell of data."""
+        if tag in ("thead", "tbody"):
+            table.in_head = tag == "thead"
+        elif tag == "tr":
+            table.end_row(self._length)
+            if not table.data_begun:
+                table.data_start = self._length
+        elif tag in ("td", "th"):
+            table.cells += 1
+            table.data_begun = table.data_begun or (tag == "td" and not table.in_head)
+
+    def _close_table(self, table: _OpenTable) -> None:
+        table.end_row(self._length)
+        if table.columns > 1 and table.second_row < self._length:
+            table.data_start = max(table.data_start, table.second_row)
+        has_head = table.data_begun and table.data_start > table.start
+        if has_head and (not self._tables or self._tables[-1][0] < table.start):  # no inner table is listed
+            self._tables.append((table.start, table.data_start, self._length))
+
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """Skip a declaration such as `<![if !IE]>`, as browsers do; the inherited method raises errors for some."""
+        return self.parse_bogus_comment(i, report)
+
+    def handle_data(self, data: str) -> None:
+        if self._in_title:
+            self.title += data
+        elif not self._hidden and data not in _LINK_SIGNS:
+            if self._open_tables and any(map(str.isdigit, data)):
+                self._open_tables[-1].has_digit = True
+            self._add(data if self._open_pre else re.sub(r"\s+", " ", data))
+
+    def _add(self, piece: str) -> None:
+        """Append text, without leading spaces if the text so far is empty or, outside <pre>, ends in white space."""
+        if self._pieces and self._pieces[-1][-1:].isspace() and not self._open_pre:
+            piece = piece.lstrip(" ")
+        elif not self._pieces:
+            piece = piece.lstrip()
+        if piece:
+            self._pieces.append(piece)
+            self._length += len(piece)
+
+    def _break(self, newlines: str) -> None:
+        """Make a text that is not empty end in at least these newlines, without spaces before them."""
+        if self._pieces:
+            last = self._pieces.pop()
+            text = last.rstrip(" ")
+            present = len(text) - len(text.rstrip("\n"))
+            self._pieces.append(text + newlines[present:])
+            self._length += len(self._pieces[-1]) - len(last)
+
+
+class _HiddenElements:
+    """Tracks the open elements that a user of the page cannot see. Their text is not read.
+
+    These are the elements of INVISIBLE, and elements with the attribute `hidden` or a style that hides them. Such an
+    element does not count as hidden if a user may make it visible: if it is the panel of a tab, or if its id occurs
+    elsewhere in the page, as in a button, a link or a script.
+    """
+
+    def __init__(self) -> None:
+        self.markup = ""
+        """The whole page."""
+        self._open: list[str] = []
+        """Tags of the open elements, outermost first."""
+        self._counts = Counter[str]()
+        """Number of open elements by tag."""
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def begin(self, tag: str, attributes: Sequence[tuple[str, str | None]]) -> bool:
+        """Read a start tag; returns whether its element is hidden."""
+        if self._counts["svg"] and (tag in BLOCKS or _is_heading(tag)):
+            self._end("svg")  # browsers end an <svg> at such a tag
+        if self._open and tag in _ENDED_BY.get(self._open[0], ()) and not any(map(self._counts.__getitem__, _LISTS)):
+            self._end(self._open[0])
+        hidden = bool(self._open) or tag in INVISIBLE or self._is_hidden(tag, attributes)
+        if hidden and tag not in _WITHOUT_END:
+            self._open.append(tag)
+            self._counts[tag] += 1
+        return hidden
+
+    def end(self, tag: str) -> bool:
+        """Read an end tag; returns whether it ends a hidden element or is inside one. Else it ends a visible one."""
+        if self._counts[tag]:
+            self._end(tag)
+            return True
+        if tag in BLOCKS:  # it also ends all hidden elements inside the visible one
+            self._open.clear()
+            self._counts.clear()
+            return False
+        return bool(self._open)
+
+    def _end(self, tag: str) -> None:
+        """End the innermost element with this tag, and the elements inside it that are still open."""
+        ended = ""
+        while ended != tag:
+            ended = self._open.pop()
+            self._counts[ended] -= 1
+
+    def _is_hidden(self, tag: str, attributes: Sequence[tuple[str, str | None]]) -> bool:
+        """Whether the attributes hide an element. False for <html> and <body>, which a script makes visible."""
+        values = {name: value or "" for name, value in attributes}
+        hidden = "hidden" in values and values["hidden"].lower() != "until-found"
+        if tag in ("html", "body") or not (hidden or _HIDING_STYLE.search(values.get("style", ""))):
+            return False
+        return values.get("role") != "tabpanel" and self._names[values.get("id", "")] < 2
+
+    @cached_property
+    def _names(self) -> Counter[str]:
+        """The number of occurrences of each name that _NAMED finds in the page, an element's own `id` included."""
+        return Counter(found[1] for found in _NAMED.finditer(self.markup))
+
+
+@dataclass(slots=True)
+class _OpenTable:
+    """A table whose end tag was not read yet. Indices are those of characters in `HtmlText.text`."""
+
+    start: int
+    """Index of the table's first character."""
+    data_start: int = 0
+    """Index of the first row of data. Until one is read: of the last row so far; 0: no row was read yet."""
+    data_begun: bool = False
+    """Whether a cell of data was read: a <td> outside of <thead>."""
+    in_head: bool = False
+    """Whether <thead> is open, whose cells may be <td>."""
+    cells: int = 0
+    """Number of cells in the open row."""
+    has_digit: bool = False
+    """Whether a cell of the open row has a digit."""
+    second_row: int = 0
+    """Index of the second row with cells; 0: it was not read yet."""
+    columns: int = 0
+    """Number of cells of each row so far; 0 if rows differ in it, if the first has a digit, or another one has none."""
+
+    def end_row(self, next_row: int) -> None:
+        """End the open row, if it has cells; `next_row` is the index of the next row."""
+        if self.cells and not self.second_row:
+            self.columns, self.second_row = (0 if self.has_digit else self.cells), next_row
+        elif self.cells and (not self.has_digit or self.cells != self.columns):
+            self.columns = 0
+        self.cells, self.has_digit = 0, False
+
+
+def _break_around(block: str) -> str:
+    return LINE_BREAK if block in ("li", "option", "tr") else PARAGRAPH_BREAK
+
+
+def _is_heading(tag: str) -> bool:
+    return len(tag) == 2 and tag[0] == "h" and tag[1] in "123456"
