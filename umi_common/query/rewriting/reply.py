@@ -38,8 +38,7 @@ _SERVER_ERROR = re.compile(
     r"|bad request|unauthorized|forbidden)[.!]?\s*$)",
     re.I | re.M,
 )
-"""Matches the beginning of what a server or gateway answers in place of the LLM: "502 Bad Gateway", a web page, or a
-JSON object with an error."""
+"""Matches the beginning of a server's or gateway's own answer: "502 Bad Gateway", a web page, or JSON with an error."""
 _QUOTING = " \t\r\n\"'*_>`"
 _SUFFIX = re.compile(r"(?<=\w{3})(?:ings?|ed|es|s)$")
 _JOINERS = "\u200c\u200d"
@@ -215,8 +214,8 @@ def _elements(answer: str) -> list[str]:
 
 def _unnumbered(strings: list[str]) -> list[str]:
     """The strings without their numbers, if they are numbered 1, 2, 3 and so on."""
-    numbers = [_NUMBER.match(string) for string in strings]
-    if not all(at and int(at[1]) == expected for expected, at in enumerate(numbers, 1)):
+    found = [_NUMBER.match(string) for string in strings]
+    if not all(number and int(number[1]) == expected for expected, number in enumerate(found, 1)):
         return strings
     return [_NUMBER.sub("", string, count=1) for string in strings]
 

@@ -99,11 +99,11 @@ class Rewriting:
 
     def _body(self, query: str, history: Sequence[str]) -> Body[Rewrites]:
         prompt = build_prompt(self.config.template, query, history)
-        kept = self._cache.get(self._llm.name, prompt)
-        if kept is not None:
-            return Rewrites(self._capped(kept), facts={"model": self._llm.name, "cached": True})
+        cached = self._cache.get(self._llm.name, prompt)
+        if cached is not None:
+            return Rewrites(self._capped(cached), facts={"model": self._llm.name, "cached": True})
         if not self.breaker.enter():
-            return self._without(f"{PAUSED} after repeated failures", attempts=0, started=self._clock())
+            return self._failed(f"{PAUSED} after repeated failures", attempts=0, started=self._clock())
         started = self._clock()
         try:
             rewrites = yield from self._attempts(query, prompt, started)
@@ -120,11 +120,11 @@ class Rewriting:
     def _attempts(self, query: str, prompt: str, started: float) -> Body[Rewrites]:
         fault, attempt = "", 0
         complete, acomplete = partial(self._llm.complete, prompt), self._llm.acomplete
-        without_blocking = None if acomplete is None else partial(acomplete, prompt)
+        acomplete = None if acomplete is None else partial(acomplete, prompt)
         deadline = started + self.config.timeout_seconds
         while attempt <= self.config.retries and self._clock() < deadline:
             attempt += 1
-            (outcome,) = yield (self._limiter.limited(complete, deadline - self._clock(), without_blocking),)
+            (outcome,) = yield (self._limiter.limited(complete, deadline - self._clock(), acomplete),)
             if isinstance(outcome, CallFailure):
                 log_bug("rewriter", outcome.error)
                 fault = _failure(outcome.error)
@@ -133,9 +133,9 @@ class Rewriting:
             if reply.fault is None:
                 return Rewrites(reply.variations, facts=self._facts(attempt, started))
             fault = reply.fault
-        return self._without(fault, attempts=attempt, started=started)
+        return self._failed(fault, attempts=attempt, started=started)
 
-    def _without(self, fault: str, *, attempts: int, started: float) -> Rewrites:
+    def _failed(self, fault: str, *, attempts: int, started: float) -> Rewrites:
         return Rewrites(
             degraded=Degradation("rewriter", fault, CONSEQUENCE),
             facts={**self._facts(attempts, started), "fault": fault},
@@ -152,10 +152,9 @@ class Rewriting:
 
     def _capped(self, variations: Variations) -> Variations:
         """The cached variations within the present limits; they may have been cached with larger ones."""
-        fitting = (
-            text for text in variations if len(text.encode("utf-8", "replace")) <= self.config.variation_bytes_max
-        )
-        return tuple(fitting)[: self.config.variations_max]
+        limit = self.config.variation_bytes_max
+        fitting = [text for text in variations if len(text.encode("utf-8", "replace")) <= limit]
+        return tuple(fitting[: self.config.variations_max])
 
 
 def _reuse_key(config: RewriteConfig) -> tuple[object, ...]:
@@ -191,16 +190,14 @@ def build_prompt(template: str, query: str, history: Sequence[str] = ()) -> str:
 
 def _latest(history: Sequence[str]) -> str:
     """The last messages within HISTORY_CHARS_MAX, one per line; the end of the last message if it alone is longer."""
-    kept: list[str] = []
+    latest: list[str] = []  # the last message first
     room = HISTORY_CHARS_MAX
     for message in reversed(history):
         if len(message) + 1 > room:
-            if not kept:
-                kept.append(message[-room:])
-            break
-        kept.append(message)
+            return "\n".join(reversed(latest or [message[-room:]]))
+        latest.append(message)
         room -= len(message) + 1
-    return "\n".join(reversed(kept))
+    return "\n".join(reversed(latest))
 
 
 class RewriteCache:

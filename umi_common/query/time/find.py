@@ -163,7 +163,7 @@ line of a traceback."""
 def find_time(query: str, now: datetime) -> When | None:
     """The period that the query names; None: it names none.
 
-    Takes microseconds for a query without time words, and less than 1 ms for any other.
+    Takes microseconds for a query without time words, below 1 ms for a sentence, 10 ms for SCANNED_CHARS characters.
 
     Args:
         query: In English, German, French, Spanish, Italian, Portuguese, Dutch or Chinese.

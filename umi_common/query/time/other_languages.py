@@ -86,8 +86,7 @@ HINTS = frozenset(
     ).split()
 ) | {form for form, word in _ENGLISH.items() if word not in {*NUMBERS, "few"} and form not in {"an", "week", *MONTHS}}
 """Each phrase for a period in a European language has one of these words, or a month that English spells alike
-("August") and one of `BESIDE_MONTHS`. Forms that are English
-words are left out, and so are numbers, which have a unit beside them."""
+("August") and one of `BESIDE_MONTHS`. English words are left out, and so are numbers, which have a unit beside them."""
 BESIDE_MONTHS = frozenset({"am", "im", "em", "op", "van", "vom", "zum", "bis"})
 _CHINESE_HINT = re.compile("[天晚早周期月年]")
 
