@@ -101,9 +101,7 @@ def _in_packing_order(pieces: Sequence[Piece], packing: Packing) -> list[Piece]:
 def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None) -> Rendered:
     """The text after steps 1 to 3.
 
-    First the pieces of the kinds in `TokenBudget.kinds` are chosen, then `best`, then all others, at last one cut
-    piece.
-
+    Pieces of the kinds in `TokenBudget.kinds` are chosen first, then `best`, then all others, at last one cut piece.
     While the finished text has fewer tokens than estimated, further pieces are chosen, at most ROUNDS times.
 
     Args:
@@ -116,13 +114,13 @@ def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None) -
             if packing.fill([packing.cut(best, room)]):
                 break
     packing.fill(candidates)
-    rendered = _with_one_cut(packing, candidates) or packing.longest_prefix()
-    cut = len(rendered.pieces) > len(packing.chosen)
+    with_cut = _with_one_cut(packing, candidates)
+    rendered = with_cut or packing.longest_prefix()
     for _ in range(ROUNDS):
         if not packing.adopt(rendered) or not packing.fill(candidates):
             break
         rendered = packing.longest_prefix()
-    return rendered if cut else _with_one_cut(packing, candidates) or rendered
+    return rendered if with_cut else _with_one_cut(packing, candidates) or rendered
 
 
 def _with_one_cut(packing: Packing, candidates: Sequence[Piece]) -> Rendered | None:
@@ -132,9 +130,8 @@ def _with_one_cut(packing: Packing, candidates: Sequence[Piece]) -> Rendered | N
     """
     for piece in candidates:
         refused = packing.refused.get(piece.chunk.id)
-        if piece.neighbour_of is not None or refused is None or refused.reason not in ("total", "source"):
-            continue
-        room = packing.room(piece)
+        lacks_tokens = refused is not None and refused.reason in ("total", "source")
+        room = packing.room(piece) if lacks_tokens and piece.neighbour_of is None else 0
         if room >= TRIM_MIN and packing.shown_by(piece) is None:
             cut = packing.cut(piece, room)
             return packing.render([*packing.chosen, cut]) if cut.text.strip() else None
@@ -193,8 +190,8 @@ def _stats_of(offered: Sequence[Piece], rendered: Rendered, packing: Packing) ->
     """The statistics of an assembly; `offered` are the hits of all kinds, best first."""
     shown = [piece for piece in rendered.pieces if piece.copy_of is None]
     ids = {piece.chunk.id for piece in shown}
-    copies = [piece for piece in rendered.pieces if piece.copy_of is not None]
-    reasons = {**packing.refused, **{it.chunk.id: Dropped(it.chunk.id, SAME_TEXT, it.copy_of) for it in copies}}
+    copies = {piece.chunk.id: piece.copy_of for piece in rendered.pieces if piece.copy_of is not None}
+    reasons = {**packing.refused, **{id: Dropped(id, SAME_TEXT, other) for id, other in copies.items()}}
     dropped = tuple(_dropped(piece, reasons, packing.policy, ids) for piece in offered if piece.chunk.id not in ids)
     repeated = {drop.id for drop in dropped if drop.reason == SAME_TEXT}
     overlaps = sum(len(piece.text) for piece in shown) - sum(map(_characters_shown, rendered.parts))

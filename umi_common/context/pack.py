@@ -54,6 +54,7 @@ class Packing:
         self._passage_of = passage_of
         self.chosen: list[Piece] = []
         self.refused: dict[str, Dropped] = {}
+        """By chunk id: the reason why a candidate was not chosen."""
         self._chunk_cap = budget.per_chunk_max or max(CHUNK_LEAST, budget.available // CHUNK_SHARE)
         self._format = format_of(policy)
         self._shown: dict[str, str] = {}
@@ -161,13 +162,9 @@ class Packing:
         """Choose the piece, or record why not; returns whether it was chosen. Cheap tests precede counting tokens."""
         id, cap = piece.chunk.id, self._chunk_cap
         total, source = limit - self._spent, self._source_room(piece)
-        room, same = min(total, source), self.shown_by(piece)
-        if same is not None:
-            known = piece.source in self._by_source  # then only the id is added, to the source's line in the list
-            tokens = self.counter.count(self._format.as_shown(id)) if known else self._frame(piece, first=True)
-            if tokens > total or piece.neighbour_of is not None:
-                return self._refuse(id, SAME_TEXT, same)
-            return self._choose(replace(piece, copy_of=same), tokens, 0)
+        if (same := self.shown_by(piece)) is not None:
+            return self._cite_if_fits(piece, same, total)
+        room = min(total, source)
         of_source = [other for other in self._by_source.get(piece.source, ()) if other.copy_of is None]
         if room < cap and self.counter.surely_exceeds(self._new_text(piece, of_source)[0], room):
             return self._refuse(id, "total" if total < source else "source")
@@ -181,6 +178,14 @@ class Packing:
         if tokens_of_text > source or tokens > total:
             return self._refuse(id, "source" if tokens_of_text > source else "total")
         return self._choose(piece, tokens, tokens_of_text)
+
+    def _cite_if_fits(self, piece: Piece, same: str, room: int) -> bool:
+        """Choose the piece as a copy of the shown chunk `same`, if its citation takes at most `room` tokens."""
+        known = piece.source in self._by_source  # then only the id is added, to the source's line in the list
+        tokens = self.counter.count(self._format.as_shown(piece.chunk.id)) if known else self._frame(piece, first=True)
+        if tokens > room or piece.neighbour_of is not None:
+            return self._refuse(piece.chunk.id, SAME_TEXT, same)
+        return self._choose(replace(piece, copy_of=same), tokens, 0)
 
     def _refuse(self, id: str, reason: str, by: str | None = None) -> bool:
         """Record why a piece is not chosen; returns False, as `_choose` returns True, for `_choose_if_fits`."""
