@@ -65,7 +65,7 @@ class LruCache(Generic[Key, Value]):
         return found
 
     def put(self, new: Mapping[Key, Value]) -> None:
-        """Add values; none may be None, or a view of an array, because a view keeps the whole array in memory."""
+        """Add values. None of them is None, or a view of an array: a view keeps the whole array in memory."""
         with self._lock:
             for key, value in new.items():
                 self._values[key] = value

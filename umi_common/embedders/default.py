@@ -82,12 +82,12 @@ class WordLlamaEmbedder(PackagedModel):
     """Mean of static token vectors, L2-normalised; thousands of short texts per second on one core.
 
     The vector of a text is the same, to the last bit, in every batch. A text without a known token gets a row of zeros.
-    Thread-safe.
     """
 
     name = DEFAULT_NAME
     dim = 256
     in_place = True
+    """Whether a call takes so little time that no thread and no cache is used for it."""
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """As `embed_documents`, but a query of several words, all in capitals, is embedded in lower case, because the

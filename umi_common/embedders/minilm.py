@@ -59,7 +59,7 @@ class MiniLMEmbedder(PackagedModel):
     """Embeds a text as the mean of the network's last layer over the text's first 256 tokens, L2-normalised.
 
     A text's vector does not depend on the other texts of a call, up to rounding (1e-6). Batches are embedded in
-    parallel. Thread-safe; a loaded model takes about 300 MB of memory.
+    parallel. A loaded model takes about 300 MB of memory.
 
     Raises:
         MissingExtra: If the extra `minilm` is not installed.
