@@ -3,42 +3,30 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from langchain_core.documents import Document
-from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
-from pydantic import BaseModel
 
-from umi_common.errors import ConfigError, InputError, InvalidChunk
+from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.filters import Filter, matches
 from umi_common.frameworks.records import IDS_NAMED, PlaceKeys, chroma_collection, to_chunk, to_metadata
-from umi_common.runtime.losses import warn_once
 from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.stores.chroma.chroma_import import pages_with_text
 from umi_common.stores.chroma.records import copied_chunk
-from umi_common.types import Chunk, utf8_text
+from umi_common.types import Chunk
 from umi_langchain._positions import SourcePlaces, document_source, stated_positions
+from umi_langchain._search_text import SearchText, searched_text, warn_of_unknown_keys
 
 log = logging.getLogger("umi")
-SearchText = str | Sequence[str] | None
-"""A template or a list of metadata keys for `searched_text`; None: the document's own text is searched."""
-PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
-"""Matches a metadata key in braces in a template, such as "{title}". Group 1 is the key."""
-HEADING_MARKS = " \t#*"
-"""Signs of Markdown and spaces around a heading, by which a line that repeats a title may differ from it."""
+
 SCORE_KEY = "relevance_score"
 """Metadata key of a document's score."""
 REASONS_KEY = "umi_reasons"
 """Metadata key of the list of reasons why a document was found."""
 SKIP_ADVICE = '; from_documents(..., on_invalid="skip") or UmiVectorStore(on_invalid="skip") leaves such documents out'
-UNKNOWN_KEY = (
-    "search_text names the metadata key %r, which no document has; it adds nothing to the text that is searched. "
-    "Logged once for this key."
-)
 
 
 def to_chunks(
@@ -75,7 +63,7 @@ def to_chunks(
     chunks: list[Chunk] = []
     hashed: dict[str, bool] = {}  # id of a chunk -> whether it is a hash
     documents = checked_documents(documents)
-    _warn_of_unknown_keys(documents, search_text)
+    warn_of_unknown_keys(documents, search_text)
     stated = stated_positions(documents, keys.source)
     for index, (document, position) in enumerate(zip(documents, stated, strict=True)):
         source = document_source(document, keys.source)
@@ -105,61 +93,6 @@ def to_chunks(
             hashed[chunk.id] = document.id is None
             chunks.append(chunk)
     return ids, chunks
-
-
-def searched_text(document: Document, search_text: SearchText) -> str | None:
-    """The text to index in place of the document's own text; None: index its own text. Results show its own text.
-
-    Args:
-        document: Its metadata holds the values of the keys. The key "text" means its own text.
-        search_text: A template with metadata keys, such as "{title}: {text}", in which a missing key gives ""; or a
-            list of metadata keys, whose values come before the text, one per line; or None. Of a list, a value that is
-            a line of the text is left out: searched twice, the title would rank the first chunk of a document above
-            the chunk that answers.
-
-    Raises:
-        ConfigError: If `search_text` is neither a template with a key nor a list of strings.
-    """
-    if search_text is None:
-        return None
-    keys = _keys_in(search_text)
-    values = {**document.metadata, "text": document.page_content}
-    if isinstance(search_text, str):
-        return PLACEHOLDER.sub(lambda found: _as_text(values.get(found[1])), search_text)
-    lines = {_plain_line(line) for line in document.page_content.splitlines()}
-    before = [_as_text(values.get(key)) for key in keys if key != "text"]
-    before = [value for value in before if _plain_line(value) not in lines]
-    return "\n".join(value for value in (*before, document.page_content) if value)
-
-
-def _plain_line(line: str) -> str:
-    return line.strip(HEADING_MARKS).casefold()
-
-
-def _warn_of_unknown_keys(documents: Sequence[Document], search_text: SearchText) -> None:
-    if search_text is None or not documents:
-        return
-    for key in _keys_in(search_text):
-        if key != "text" and not any(key in document.metadata for document in documents):
-            warn_once("search_text", key, UNKNOWN_KEY, key)
-
-
-def _keys_in(search_text: str | Sequence[str]) -> list[str]:
-    """The metadata keys in a template or list; raises ConfigError for a template without keys and for other types."""
-    keys = PLACEHOLDER.findall(search_text) if isinstance(search_text, str) else search_text
-    listed = isinstance(keys, (list, tuple)) and all(isinstance(key, str) for key in keys)
-    if not listed or (isinstance(search_text, str) and not keys):
-        raise ConfigError(
-            f"search_text {search_text!r:.80} names no metadata key; expected a template as '{{title}}: {{text}}', "
-            "or a list of metadata keys"
-        )
-    return list(keys)
-
-
-def _as_text(value: Any) -> str:
-    if isinstance(value, (list, tuple, set)):
-        return ", ".join(map(str, value))
-    return "" if value is None else str(value)
 
 
 def document_origin(chunk: Chunk, keys: PlaceKeys) -> str | None:
@@ -300,39 +233,6 @@ def chunk_pages(collection: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk],
 def to_document(chunk: Chunk, keys: PlaceKeys) -> Document:
     """A new document with the chunk's id, text and metadata."""
     return Document(id=chunk.id, page_content=chunk.text, metadata=to_metadata(chunk, keys))
-
-
-def message_text(message: BaseMessage) -> str:
-    """The text of a message without tool calls and reasoning, in characters that UTF-8 can hold; "" if it is empty."""
-    if isinstance(message.content, str):
-        return utf8_text(message.content.strip())
-    blocks = [block if isinstance(block, str) else block.get("text", "") for block in message.content]
-    return utf8_text("\n".join(block for block in blocks if isinstance(block, str) and block).strip())
-
-
-def as_turns(history: Sequence[str | MessageLikeRepresentation]) -> list[str]:
-    """A conversation as a list of texts; a message, pair or dict becomes "role: text", a string stays as it is.
-
-    Raises:
-        InputError: If `history` is not a list, or an item cannot be read as a message.
-    """
-    if isinstance(history, (str, Mapping, BaseModel)) or not isinstance(history, Iterable):
-        expected = "expected a list of messages or strings, oldest first"
-        advice = "; give history.messages" if hasattr(history, "messages") else ""
-        raise InputError(f"history is {type(history).__name__}; {expected}{advice}")
-    return [turn if isinstance(turn, str) else _turn_text(index, turn) for index, turn in enumerate(history)]
-
-
-def _turn_text(index: int, turn: MessageLikeRepresentation) -> str:
-    try:
-        (message,) = convert_to_messages([turn])
-    except (ValueError, NotImplementedError) as error:
-        raise InputError(
-            f"history[{index}] is {turn!r:.80}; expected a message, a string, a (role, text) pair or a dict with role "
-            "and content; the roles are human, ai, system and tool"
-        ) from error
-    role = message.type.removesuffix("MessageChunk").lower()  # "AIMessageChunk" is a streamed "ai"
-    return f"{role}: {message_text(message)}"
 
 
 def checked_documents(given: Any) -> list[Document]:

@@ -112,14 +112,15 @@ class _Source:
         for chunk in chunks:
             section, start = _section(chunk), _start(chunk.metadata) or 0
             first = firsts.get(section, self.firsts.get(section))
-            position = self.places.get((chunk.id, section, start))  # the chunk is stored
-            if position is None and first is None and not collides:  # a new section
-                position = chunk.position
-            if position is None and first is not None and (section != previous[0] or start > previous[1]):
-                # a known section
+            position = self.places.get((chunk.id, section, start))
+            if position is not None:
+                pass  # the chunk is stored
+            elif first is None:  # the first chunk of a new section
+                position = None if collides else chunk.position
+            elif section != previous[0] or start > previous[1]:  # a further chunk of a section
                 taken = first + start in self.held and (not replaces or section in self.repeated)
                 position = None if taken else first + start
-            if position is None:  # a new section, after the chunks before it
+            if position is None:  # it begins a new section, after the chunks before it
                 position = start + (max(found.values()) + 1 if found else self._end())
             firsts[section], found[chunk.id], previous = position - start, position, (section, start)
         return found

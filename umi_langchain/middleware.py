@@ -24,7 +24,7 @@ from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
 from umi_common.search.request import end_of
 from umi_common.types import Chunk, as_utc, utc_now
-from umi_langchain._convert import message_text
+from umi_langchain._messages import message_text
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse

@@ -34,15 +34,13 @@ from umi_common.search.request import Window, checked_limit, checked_relevance, 
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.chroma import ChromaStore
 from umi_common.types import SearchResult
-from umi_langchain import _runs
+from umi_langchain import _batch
 from umi_langchain._convert import (
     REASONS_KEY,
     SCORE_KEY,
     SKIP_ADVICE,
-    SearchText,
     add_documents,
     as_documents,
-    as_turns,
     checked_chroma,
     checked_documents,
     chunk_pages,
@@ -52,9 +50,11 @@ from umi_langchain._convert import (
     to_document,
     warn_of_hidden,
 )
+from umi_langchain._messages import as_turns
 from umi_langchain._parts import Finder, as_arm, reranker_of
 from umi_langchain._positions import SourcePlaces
 from umi_langchain._runs import asearched, searched
+from umi_langchain._search_text import SearchText
 from umi_langchain._sections import with_sections
 
 
@@ -126,7 +126,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     _skipped: list[SkippedChunk] | None = PrivateAttr(default=None)
     _search_text: SearchText = PrivateAttr(default=None)
     _places: SourcePlaces = PrivateAttr()
-    _found: _runs.Found | None = PrivateAttr(default=None)
+    _found: _batch.Found | None = PrivateAttr(default=None)
     """In a batch, the outcome of the search for the query that is invoked; None: the query is searched."""
 
     def __init__(self, **fields: Any) -> None:
@@ -376,7 +376,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """
         if overrides(self, UmiRetriever, "invoke", "_get_relevant_documents"):
             return super().batch(inputs, config, return_exceptions=return_exceptions, **options)
-        return _runs.batch(self, inputs, config, options, return_exceptions=return_exceptions)
+        return _batch.batch(self, inputs, config, options, return_exceptions=return_exceptions)
 
     async def abatch(
         self,
@@ -389,7 +389,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """`batch` for an event loop."""
         if overrides(self, UmiRetriever, "ainvoke", "_get_relevant_documents", "_aget_relevant_documents"):
             return await super().abatch(inputs, config, return_exceptions=return_exceptions, **options)
-        return await _runs.answers(self, inputs, config, options, return_exceptions=return_exceptions)
+        return await _batch.abatch(self, inputs, config, options, return_exceptions=return_exceptions)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]

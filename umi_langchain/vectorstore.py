@@ -30,9 +30,11 @@ from umi_common.search.request import (
 from umi_common.stores.batch_checks import OnInvalid, checked_on_invalid
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Hit, SearchResult, utc_now
-from umi_langchain._convert import SearchText, add_documents, as_documents, as_turns, to_document
+from umi_langchain._convert import add_documents, as_documents, to_document
+from umi_langchain._messages import as_turns
 from umi_langchain._parts import reranker_of
 from umi_langchain._positions import SourcePlaces
+from umi_langchain._search_text import SearchText
 from umi_langchain.retriever import CallOptions, UmiRetriever
 
 log = logging.getLogger("umi")

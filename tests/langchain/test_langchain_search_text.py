@@ -7,7 +7,7 @@ from langchain_core.documents import Document
 
 from umi_common.errors import ConfigError
 from umi_langchain import UmiRetriever, UmiVectorStore
-from umi_langchain._convert import searched_text
+from umi_langchain._search_text import searched_text
 
 DOCUMENTS = [
     Document(id="a", page_content="It lasts two years.", metadata={"title": "Warranty", "keywords": ["guarantee"]}),
