@@ -9,15 +9,10 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import replace
-from functools import partial
-from itertools import chain
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 from uuid import UUID
 
-from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import (
     BaseComponent,
     BaseNode,
@@ -32,28 +27,19 @@ from llama_index.core.schema import (
     TextNode,
 )
 from llama_index.core.storage.docstore.utils import doc_to_json
-from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 from umi_common.embedders import unit_rows
-from umi_common.errors import ConfigError, InvalidChunk, InvalidVector, SearchUnavailable
-from umi_common.filters import parse_filter
-from umi_common.frameworks.positions import KnownSources
+from umi_common.errors import InvalidChunk, InvalidVector, SearchUnavailable
 from umi_common.frameworks.records import (
     IDS_NAMED,
     PlaceKeys,
-    chroma_collection,
     plain_metadata,
-    position_in_metadata,
-    same_float,
     source_in_metadata,
     to_chunk,
     to_metadata,
 )
-from umi_common.protocols import pages
 from umi_common.stores.batch_checks import SkippedChunk
-from umi_common.stores.chroma.chroma_import import pages_with_text
-from umi_common.stores.chroma.records import copied_chunk
 from umi_common.types import Chunk, Hit, plain_value
 
 log = logging.getLogger("umi")
@@ -85,9 +71,6 @@ SOURCE_KEY = "source"
 """Metadata key of the source, for nodes without a source node."""
 Place = Hashable
 """Key of a `following` counter: a source, or (source, document)."""
-SOURCES_FILTERED = 1_000
-"""Largest number of sources whose chunks are read by a filter. For more sources all chunks are read, because a filter
-may have at most 100,000 values."""
 SKIP_ADVICE = '; from_nodes(..., on_invalid="skip") or UmiVectorStore(on_invalid="skip") leaves such nodes out'
 
 
@@ -105,7 +88,7 @@ def to_chunks(
     keys in `excluded_embed_metadata_keys`. The source is the metadata under `keys.source`, else the node's
     `ref_doc_id`, else metadata["source"]. The position is the metadata under `keys.position`, else the node's
     `document_start`, else the next position of the source in `following`. If a source has several documents, such as
-    the pages of a file, the next position after the documents before it is added to a document's `document_start`.
+    the pages of a file, the starts in each document are counted from the end of the documents before it.
 
     Args:
         nodes: Text nodes in reading order.
@@ -168,57 +151,6 @@ def document_start(node: BaseNode) -> int | None:
     It is not known for a node with a parent: `HierarchicalNodeParser` counts its `start_char_idx` in the parent's text.
     """
     return None if NodeRelationship.PARENT in node.relationships else getattr(node, START, None)
-
-
-class SourceEnds(KnownSources):
-    """Gives nodes that state no position the positions after the last stored node of their source."""
-
-    def placed(
-        self, nodes: Sequence[BaseNode], skipped: list[SkippedChunk] | None
-    ) -> AbstractContextManager[list[Chunk]]:
-        """A context manager that gives the chunks of the nodes with their positions; the `with` block must store them.
-
-        Arguments and errors are those of `to_chunks`.
-        """
-        return self._stored(lambda: to_chunks(nodes, self.keys, self._following(nodes), skipped, advice=SKIP_ADVICE))
-
-    def _following(self, nodes: Sequence[BaseNode]) -> Counter[Place]:
-        """Source -> the position of the first of `nodes` in the source, for sources of nodes that state no position.
-
-        It is the position after the stored nodes of the source. If some of `nodes` are already stored, it is the
-        smallest of their positions.
-        """
-        key = self.keys.position
-        own = {
-            node.node_id: source
-            for node in nodes
-            if isinstance(node, BaseNode)
-            and (source := node_source(node, self.keys)) is not None
-            and (document_start(node) is None or source != node.ref_doc_id)
-            and (key is None or position_in_metadata(node.metadata.get(key)) is None)
-        }
-        self._read(set(own.values()) - self._sources.keys())
-        following: Counter[Place] = Counter({source: self._sources[source] for source in own.values()})
-        for id, chunk in zip(own, self.store.get(list(own)), strict=True):
-            if chunk is not None and chunk.position is not None:
-                following[own[id]] = min(following[own[id]], chunk.position)
-        return following
-
-    def _read(self, sources: set[str]) -> None:
-        """Set `_sources` for these sources from the store and from `_pending`."""
-        self._sources |= dict.fromkeys(sources, 0)
-        if not sources:
-            return
-        keys = {REF_DOC_ID, SOURCE_KEY, self.keys.source} - {None}
-        conditions = [{key: {"$in": sorted(sources)}} for key in sorted(map(str, keys))]
-        where = parse_filter({"$or": conditions}) if len(sources) <= SOURCES_FILTERED else None
-        for chunks in chain(pages(self.store, where=where), self._pending):
-            self._note(chunks)
-
-    def _note(self, chunks: Iterable[Chunk]) -> None:
-        for chunk in chunks:
-            if chunk.source in self._sources and chunk.position is not None:
-                self._sources[chunk.source] = max(self._sources[chunk.source], chunk.position + 1)
 
 
 def listed(nodes: Any, name: str = "nodes") -> list[Any]:
@@ -340,40 +272,8 @@ def of_documents(ids: Sequence[str]) -> dict[str, Any]:
 
 
 def document_of(chunk: Chunk) -> str | None:
-    """The `ref_doc_id` of a chunk's node; None: the node has no document."""
+    """The `ref_doc_id` of a chunk's node, None if it has none; the source of a chunk that was not stored as a node."""
     return chunk.metadata.get(REF_DOC_ID) if NODE_CONTENT in chunk.metadata else chunk.source  # type: ignore[return-value]
-
-
-def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list[Chunk], Any]]:
-    """Yield the chunks of an index and their vectors (n, dim), page by page.
-
-    Raises:
-        ConfigError: If the index's vector store is neither a `ChromaVectorStore` nor a `SimpleVectorStore`.
-    """
-    vector_store = index.vector_store
-    collection = chroma_collection(vector_store, "ChromaVectorStore")
-    following: Counter[Place] = Counter()
-    if collection is not None:  # then the docstore is empty, and the collection holds the nodes
-        for records, vectors in pages_with_text(collection):
-            nodes = [_node(id, text or "", metadata) for id, text, metadata in records]
-            rows = zip(to_chunks(nodes, keys, following), nodes, records, strict=True)
-            pairs = [(record, _as_recorded(chunk, node, record.metadata, keys)) for chunk, node, record in rows]
-            yield [copied_chunk(record, chunk, partial(node_chunk_of_record, keys)) for record, chunk in pairs], vectors
-    elif isinstance(vector_store, SimpleVectorStore):
-        nodes = with_text(index.docstore.get_nodes(list(index.index_struct.nodes_dict)))
-        yield to_chunks(nodes, keys, following), [vector_store.get(node.node_id) for node in nodes]
-    else:
-        raise ConfigError(
-            f"the index keeps its vectors in {type(vector_store).__name__}; expected ChromaVectorStore or "
-            "SimpleVectorStore; for a UmiVectorStore, use its .retriever(); for any other store, give its nodes to "
-            "from_nodes"
-        )
-
-
-def node_chunk_of_record(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
-    """The chunk of a record of a Chroma collection, with a position only if the node or the metadata states one."""
-    node = _node(id, text, dict(metadata))
-    return _as_recorded(to_chunks([node], keys)[0], node, metadata, keys)
 
 
 def to_scored_node(hit: Hit, score: NodeScore = "score") -> NodeWithScore:
@@ -394,63 +294,20 @@ def to_node(chunk: Chunk) -> BaseNode:
     """The node of a chunk. A chunk that was not a node becomes a `TextNode` with the chunk's source as source node."""
     metadata = dict(chunk.metadata)
     if NODE_CONTENT in metadata:
-        return _restored(metadata, chunk.text)
+        return restored(metadata, chunk.text)
     node = TextNode(id_=chunk.id, text=chunk.text, metadata=to_metadata(chunk))
     if chunk.source is not None:
         node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=chunk.source)
     return node
 
 
-def _node(id: str, text: str, metadata: dict[str, Any]) -> BaseNode:
-    """The node of a record of a Chroma collection; raises InvalidChunk if its JSON cannot be read."""
-    if NODE_CONTENT not in metadata:
-        return TextNode(id_=id, text=text, metadata=metadata)
-    try:
-        return _restored(metadata, text)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InvalidChunk(
-            f"record {id!r:.80}: its {NODE_CONTENT} is no node ({type(error).__name__}); write it again or delete it"
-        ) from error
-
-
-def _restored(metadata: dict[str, Any], text: str) -> BaseNode:
+def restored(metadata: dict[str, Any], text: str) -> BaseNode:
     # LlamaIndex's `metadata_dict_to_node` would make a text node of an `ImageDocument`.
     if metadata.get(NODE_TYPE) != ImageDocument.class_name():
         return metadata_dict_to_node(metadata, text=text)
     node = ImageDocument.from_json(metadata[NODE_CONTENT])
     node.set_content(text)
     return node
-
-
-def _as_recorded(chunk: Chunk, node: BaseNode, record: Mapping[str, Any], keys: PlaceKeys) -> Chunk:
-    """`chunk`, which was made of a record's node, with the metadata that the record holds now.
-
-    The search text does not change, because the record's vector was made from it.
-    """
-    if NODE_CONTENT not in record:
-        return chunk
-    now = _current(node.metadata, record)
-    if repr(now) == repr(node.metadata):
-        return chunk
-    changed = to_chunks([node.model_copy(update={"metadata": now})], keys)[0]
-    position = chunk.position if changed.position is None else changed.position
-    return replace(changed, search_text=chunk.search_text, position=position)
-
-
-def _current(written: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata of a node, with the changes that other programs have made in the record since the node was written.
-
-    The order of the keys stays. Two differences are no changes: "" in the record for None, and a float that the server
-    has rounded. `written` is the metadata in the node's JSON.
-    """
-    found, own = {}, {NODE_ID, START, *NODE_FIELDS}
-    for key, value in written.items():
-        now = record.get(key)
-        if key in own or same_float(value, now) or (value is None and now in (None, "")):
-            found[key] = value
-        elif key in record:
-            found[key] = now
-    return found | {key: record[key] for key in sorted(record.keys() - written.keys() - own)}
 
 
 def _added_metadata(node: BaseNode) -> dict[str, Any]:

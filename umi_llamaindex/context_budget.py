@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -94,26 +93,26 @@ class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
         hits, around = self._hits(items)
         policy = without_layout(self.policy)
         count = counter_for(self.counter)
-        pack = partial(assemble_for, query, hits, policy=policy, counter=count, around=around)
+
+        def packed(room: int) -> tuple[list[NodeWithScore], int]:
+            """The nodes whose texts fit `room` tokens, and the tokens of these texts."""
+            budget = replace(self.budget, max_total=room, reserves={})
+            context = assemble_for(query, hits, budget=budget, policy=policy, counter=count, around=around)
+            return [_node(part, by_id, around) for part in _in_order(context, index_of)], context.stats.tokens
+
         allowed = room = self.budget.available
         for _ in range(ROUNDS):
-            budget = replace(self.budget, max_total=room, reserves={})
-            try:
-                context = pack(budget=budget)
-            except BudgetError:
-                break
-            nodes_that_fit = [_node(part, by_id, around) for part in _in_order(context, index_of)]
-            written = count.measure(
-                policy.separator.join(item.get_content(MetadataMode.LLM) for item in nodes_that_fit)
-            )
-            if written <= allowed:
-                return nodes_that_fit
-            room = min(room - 1, context.stats.tokens * allowed // written)  # as if metadata shrank as texts do
             if room < 1:
                 break
-        budget = replace(self.budget, max_total=allowed, reserves={})
-        context = pack(budget=budget)
-        return [_with_hidden_metadata(_node(part, by_id, around)) for part in _in_order(context, index_of)]
+            try:
+                found, tokens = packed(room)
+            except BudgetError:
+                break
+            written = count.measure(policy.separator.join(item.get_content(MetadataMode.LLM) for item in found))
+            if written <= allowed:
+                return found
+            room = min(room - 1, tokens * allowed // written)  # as if metadata shrank as texts do
+        return list(map(_with_hidden_metadata, packed(allowed)[0]))
 
     def _hits(self, items: Sequence[NodeWithScore]) -> tuple[list[Hit], Mapping[str, list[Chunk]]]:
         scores = scores_of(items)

@@ -49,15 +49,14 @@ from umi_llamaindex._convert import (
     NodeScore,
     add_embedded,
     check_node,
-    index_pages,
     listed,
-    node_chunk_of_record,
     node_origin,
     stated_origin,
     to_chunks,
     to_scored_node,
     without_skipped,
 )
+from umi_llamaindex._index import index_pages, node_chunk_of_record
 from umi_llamaindex._parts import as_arm, embed_model_of, llm_of, reranker_of
 from umi_llamaindex.events import send_events
 from umi_llamaindex.query import NO_TEXT, UmiQuery, defines_vector, history_texts, query_text

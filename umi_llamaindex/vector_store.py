@@ -43,7 +43,6 @@ from umi_common.types import Chunk, Hit, utc_now
 from umi_llamaindex._convert import (
     NODE_ID,
     NODE_TYPE,
-    SourceEnds,
     document_of,
     listed,
     of_documents,
@@ -52,6 +51,7 @@ from umi_llamaindex._convert import (
     without_skipped,
 )
 from umi_llamaindex._parts import embed_model_of, llm_of, reranker_of
+from umi_llamaindex._positions import SourceEnds
 from umi_llamaindex.embedding import UmiEmbedding
 from umi_llamaindex.events import NamedInTraces
 from umi_llamaindex.query import NO_TEXT

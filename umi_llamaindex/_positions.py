@@ -1,0 +1,73 @@
+"""The positions of nodes that are added to a store, if they state none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from itertools import chain
+
+from llama_index.core.schema import BaseNode
+
+from umi_common.filters import parse_filter
+from umi_common.frameworks.positions import KnownSources
+from umi_common.frameworks.records import position_in_metadata
+from umi_common.protocols import pages
+from umi_common.stores.batch_checks import SkippedChunk
+from umi_common.types import Chunk
+from umi_llamaindex._convert import REF_DOC_ID, SKIP_ADVICE, SOURCE_KEY, Place, document_start, node_source, to_chunks
+
+SOURCES_FILTERED = 1_000
+"""Largest number of sources whose chunks are read by a filter. For more sources all chunks are read, because a filter
+may have at most 100,000 values."""
+
+
+class SourceEnds(KnownSources):
+    """Gives nodes that state no position the positions after the last stored node of their source."""
+
+    def placed(
+        self, nodes: Sequence[BaseNode], skipped: list[SkippedChunk] | None
+    ) -> AbstractContextManager[list[Chunk]]:
+        """A context manager that gives the chunks of the nodes with their positions; the `with` block must store them.
+
+        Arguments and errors are those of `to_chunks`.
+        """
+        return self._stored(lambda: to_chunks(nodes, self.keys, self._following(nodes), skipped, advice=SKIP_ADVICE))
+
+    def _following(self, nodes: Sequence[BaseNode]) -> Counter[Place]:
+        """Source -> the position of the first of `nodes` in the source, for sources of nodes that state no position.
+
+        It is the position after the stored nodes of the source. If some of `nodes` are already stored, it is the
+        smallest of their positions.
+        """
+        key = self.keys.position
+        own = {
+            node.node_id: source
+            for node in nodes
+            if isinstance(node, BaseNode)
+            and (source := node_source(node, self.keys)) is not None
+            and (document_start(node) is None or source != node.ref_doc_id)
+            and (key is None or position_in_metadata(node.metadata.get(key)) is None)
+        }
+        self._read(set(own.values()) - self._sources.keys())
+        following: Counter[Place] = Counter({source: self._sources[source] for source in own.values()})
+        for id, chunk in zip(own, self.store.get(list(own)), strict=True):
+            if chunk is not None and chunk.position is not None:
+                following[own[id]] = min(following[own[id]], chunk.position)
+        return following
+
+    def _read(self, sources: set[str]) -> None:
+        """Set `_sources` for these sources from the store and from `_pending`."""
+        self._sources |= dict.fromkeys(sources, 0)
+        if not sources:
+            return
+        keys = {REF_DOC_ID, SOURCE_KEY, self.keys.source} - {None}
+        conditions = [{key: {"$in": sorted(sources)}} for key in sorted(map(str, keys))]
+        where = parse_filter({"$or": conditions}) if len(sources) <= SOURCES_FILTERED else None
+        for chunks in chain(pages(self.store, where=where), self._pending):
+            self._note(chunks)
+
+    def _note(self, chunks: Iterable[Chunk]) -> None:
+        for chunk in chunks:
+            if chunk.source in self._sources and chunk.position is not None:
+                self._sources[chunk.source] = max(self._sources[chunk.source], chunk.position + 1)
