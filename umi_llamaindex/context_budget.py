@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -87,8 +87,8 @@ class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
             return []
         items = sorted(by_id.values(), key=lambda item: item.score is None)
         reordered = edges_first([item.score or 0.0 for item in items])
-        index_of = {item.node.node_id: index for index, item in enumerate(items)} if reordered else None
-        if index_of is not None:
+        index_of = {item.node.node_id: index for index, item in enumerate(items)} if reordered else {}
+        if reordered:
             items = sorted(items, key=lambda item: -(item.score or 0.0))
         hits, around = self._hits(items)
         policy = without_layout(self.policy)
@@ -98,7 +98,9 @@ class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
             """The nodes whose texts fit `room` tokens, and the tokens of these texts."""
             budget = replace(self.budget, max_total=room, reserves={})
             context = assemble_for(query, hits, budget=budget, policy=policy, counter=count, around=around)
-            return [_node(part, by_id, around) for part in _in_order(context, index_of)], context.stats.tokens
+            # By the index of the first node of a part; without indices, the parts stay in their order.
+            parts = sorted(context, key=lambda part: min(index_of.get(id, len(index_of)) for id in part.ids))
+            return [_node(part, by_id, around) for part in parts], context.stats.tokens
 
         allowed = room = self.budget.available
         for _ in range(ROUNDS):
@@ -168,13 +170,6 @@ def _positions(items: Sequence[NodeWithScore]) -> list[int | None]:
             nested.add(document)
     rows = zip(items, starts, positions_of(items).tolist(), strict=True)
     return [start if item.node.ref_doc_id in nested else position for item, start, position in rows]
-
-
-def _in_order(parts: Iterable[ContextPart], index_of: Mapping[str, int] | None) -> list[ContextPart]:
-    """The parts, sorted by the smallest index of the nodes in each; if `index_of` is None, in the given order."""
-    if index_of is None:
-        return list(parts)
-    return sorted(parts, key=lambda part: min(index_of.get(id, len(index_of)) for id in part.ids))
 
 
 def _node(part: ContextPart, items: Mapping[str, NodeWithScore], around: Mapping[str, list[Chunk]]) -> NodeWithScore:

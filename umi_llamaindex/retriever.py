@@ -34,13 +34,7 @@ from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever, Strategy, store_settings
 from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm, arms_of
-from umi_common.search.request import (
-    Window,
-    checked_limit,
-    checked_relevance,
-    narrowed,
-    refuse_unlisted,
-)
+from umi_common.search.request import Window, checked_limit, checked_relevance, narrowed, refuse_unlisted
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.chroma import ChromaStore
 from umi_common.types import SearchResult

@@ -87,6 +87,18 @@ def test_a_file_that_only_links_lead_to_is_named_by_the_first_of_them(store, fol
 
 
 @bring_in
+def test_a_folder_that_only_links_lead_to_is_named_by_the_first_path_to_it(store, folder, tmp_path, run):
+    (tmp_path / "private" / "deep").mkdir()
+    (tmp_path / "deep-secret").mkdir()
+    (tmp_path / "deep-secret" / "c.txt").write_text("The code is 1234.")
+    (tmp_path / "private" / "deep" / "z").symlink_to(tmp_path / "deep-secret")
+    for name, target in (("a", "private"), ("b", "private"), ("c", "deep-secret")):
+        (folder / name).symlink_to(tmp_path / target)
+    assert not run(store, [folder], follow_symlinks=True).problems
+    assert store.ids() == ["docs/a.txt#0", "docs/a/b.txt#0", "docs/a/deep/z/c.txt#0"]
+
+
+@bring_in
 def test_a_copy_that_became_a_link_to_its_original_is_removed(store, folder, run):
     (folder / "copy.txt").write_text("The boiler leaks.")
     run(store, [folder])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
@@ -73,14 +74,12 @@ def _paths_below(
     """Yield (whether the path leads through a link, path) for each path below `roots` to a file that umi reads."""
     seen: set[object] = set() if store is None else {inode_of(store)}
     named = set(roots)
-    folders = [root for root in roots if root.is_dir()]
     yield from ((False, root) for root in roots if not is_no_file(root))
-    linked: list[Path] = []
-    in_linked = False
-    while folders or linked:
-        # Links are walked last, so that a folder that is also found without a link is read by its own path.
-        in_linked = in_linked or not folders
-        folder = folders.pop() if folders else linked.pop()
+    # A heap of (whether a link leads to the folder, folder): a folder is read by its own path, if it has one below the
+    # roots, else by the first path in sorted order.
+    folders = sorted((False, root) for root in roots if root.is_dir())
+    while folders:
+        in_linked, folder = heappop(folders)
         identity = inode_of(folder) or folder  # None if it is gone or not accessible: `_entries` reports it
         if identity in seen:
             continue
@@ -93,10 +92,8 @@ def _paths_below(
             if not is_folder:
                 if _has_known_ending(path, report) and (follow_symlinks or _is_inside(path, roots, report)):
                     yield in_linked or entry.is_symlink(), path
-            elif not entry.is_symlink():
-                folders.append(path)
-            elif follow_symlinks:
-                linked.append(path)
+            elif follow_symlinks or not entry.is_symlink():
+                heappush(folders, (in_linked or entry.is_symlink(), path))
             else:  # the folder is not walked; the report names a link that leads out of the roots
                 _is_inside(path, roots, report)
 

@@ -95,18 +95,11 @@ def follow_up(query: str, history: Sequence[str]) -> str | None:
         return None
     plain = query.replace("\u2019", "'").strip()
     words = [word.partition("'")[0] for word in _WORD.findall(plain)]  # "it's": "it"
-    continues = not _has_name(words) and (_refers(words) or _LEADING.match(plain))
+    has_name = any(word[:1].isupper() and word != "I" for word in words[1:])
+    first = {word.lower() for word in words[:_REFERRING_WITHIN]}
+    is_short = len(words) <= _REFERRING_QUERY_WORDS
+    refers = not first.isdisjoint(_REFERRING) or (is_short and not first.isdisjoint(_REFERRING_ELSEWHERE))
+    continues = not has_name and (refers or _LEADING.match(plain))
     if not (continues or _LEADING_ELSEWHERE.match(plain)):
         return None
     return "\n".join([*(message[:MESSAGE_CHARACTERS] for message in earlier), query])
-
-
-def _has_name(words: Sequence[str]) -> bool:
-    return any(word[:1].isupper() and word != "I" for word in words[1:])
-
-
-def _refers(words: Sequence[str]) -> bool:
-    first = {word.lower() for word in words[:_REFERRING_WITHIN]}
-    if first & _REFERRING:
-        return True
-    return len(words) <= _REFERRING_QUERY_WORDS and not first.isdisjoint(_REFERRING_ELSEWHERE)

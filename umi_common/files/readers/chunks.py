@@ -234,7 +234,8 @@ def _named_passages(
     undated: bool = False,
 ) -> Iterator[Passage]:
     """The passages of a text, with title and time; where the text has none, those in the file's name."""
-    found = passages(text, headings, tables, title=title or _title_in_name(path))
+    name = path.stem.replace("_", " ") if _NAME_WORD.search(path.stem) else ""  # a date or a hash is no title
+    found = passages(text, headings, tables, title=title or name)
     return _dated(found, when or _date_in_name(path), undated=undated)
 
 
@@ -246,11 +247,6 @@ def _date_in_name(path: Path) -> datetime | None:
     """The date in a file's name, such as "2026-11-18 minutes.md"; None: no date, or more than one."""
     dates = {found[0].replace("_", "-") for found in _NAME_DATE.finditer(path.stem)}
     return read_time(dates.pop()) if len(dates) == 1 else None
-
-
-def _title_in_name(path: Path) -> str:
-    """A file's name without its ending; "" if it has no word of letters only, such as a date or a hash."""
-    return path.stem.replace("_", " ") if _NAME_WORD.search(path.stem) else ""
 
 
 def _json(path: Path, content: bytes, name: str) -> FileChunks:
