@@ -108,6 +108,9 @@ class _Source:
         collides = any(_section(chunk) not in self.firsts and chunk.position in self.held for chunk in chunks)
         firsts: dict[Hashable, int] = {}
         found: dict[str, int] = {}
+        end = CHARACTERS_PER_PAGE * (
+            max(self.held) // CHARACTERS_PER_PAGE + 1
+        )  # of the page after all stored chunks
         previous: tuple[Hashable, int] = (None, -1)
         for chunk in chunks:
             section, start = _section(chunk), _start(chunk.metadata) or 0
@@ -121,13 +124,9 @@ class _Source:
                 taken = first + start in self.held and (not replaces or section in self.repeated)
                 position = None if taken else first + start
             if position is None:  # it begins a new section, after the chunks before it
-                position = start + (max(found.values()) + 1 if found else self._end())
+                position = start + (max(found.values()) + 1 if found else end)
             firsts[section], found[chunk.id], previous = position - start, position, (section, start)
         return found
-
-    def _end(self) -> int:
-        """The position of a section that follows all stored chunks: the beginning of the page after the last one."""
-        return CHARACTERS_PER_PAGE * (max(self.held) // CHARACTERS_PER_PAGE + 1)
 
 
 class SourcePlaces(KnownSources):

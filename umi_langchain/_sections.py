@@ -42,8 +42,6 @@ def with_sections(
     If the store fails, the hits stay as they are, and `degraded` names the failure.
 
     Args:
-        result: Best first.
-        store: Returns the chunks around a hit.
         key: Metadata key whose value the chunks of a section share; a hit without the key stays as it is.
         where, window: Filter and time range of the search; a section holds only chunks that pass both.
     """

@@ -272,11 +272,7 @@ class UmiStore(Closing, BaseStore):
         if not texts:
             own[UNINDEXED_KEY] = True
         return Chunk(
-            id,
-            text,
-            metadata={**leaves, **own},
-            event_time=now,
-            search_text="\n".join(texts) or UNINDEXED_TEXT,
+            id, text, metadata={**leaves, **own}, event_time=now, search_text="\n".join(texts) or UNINDEXED_TEXT
         )
 
     def _refresh(self, read: Sequence[Chunk], wanted: bool) -> None:

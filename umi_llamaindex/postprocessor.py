@@ -153,7 +153,6 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
     the store has one for each node; else the vectors that `embed_model` makes of the nodes' texts.
 
     Args:
-        items: n nodes.
         embed_model: Any model that umi accepts; None: umi's built-in model. If the model or the store fails, the result
             is (n, 1) zeros, which are similar to nothing, and a warning is logged.
         store: The store that the nodes come from; None: not known.
@@ -178,7 +177,6 @@ def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> 
     first node in the document. If a node occurs several times in `items`, all but the last have NO_POSITION.
 
     Args:
-        items: n nodes.
         store: Its `neighbours` are the adjacent nodes. None: adjacent nodes are found by the relationships PREVIOUS and
             NEXT of the nodes.
     """

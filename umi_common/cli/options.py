@@ -44,12 +44,7 @@ def quoted(path: Path) -> str:
 
 
 def opened(store: Path, *, writing: bool = False, embedder: Any = None) -> HybridStore:
-    """Open an existing store.
-
-    Args:
-        store: Directory of the store.
-        writing: Whether to open the store for writing; False: only for reading.
-        embedder: Passed to `HybridStore.open`.
+    """Open an existing store, for reading only unless `writing`; `embedder` as in `HybridStore.open`.
 
     Raises:
         NotAStore: If the directory holds no store; the message says how to create one.
@@ -82,7 +77,6 @@ def opened_retriever(store: Path, config: Path | None, *, writable: bool = False
     "Today" in a query is the day in the computer's time zone.
 
     Args:
-        store: Directory of the store.
         config: File with the settings; None: see `UmiConfig.load`.
         writable: Whether to open the store for writing, and to create it if there is none.
 

@@ -124,7 +124,6 @@ def _print_unknown_keys(umi: DualRetriever, found: SearchResult | AssembledConte
 
 
 def _print_degraded(found: SearchResult | AssembledContext) -> None:
-    """Print each part of the search that failed, such as the embedder, and the consequence."""
     for loss in found.degraded:
         typer.echo(f"umi: {one_line(f'without {loss.part}: {loss.reason}; {loss.consequence}')}", err=True)
 

@@ -39,10 +39,7 @@ LIBRARIES = {"fastembed": "TextEmbedding", "sentence-transformers": "SentenceTra
 LIBRARY_METHODS = (("encode_document", "encode_query"), ("encode", "encode"), ("embed", "query_embed"))
 """Names of the methods for documents and for queries. First: sentence-transformers since version 5, whose methods put
 the model's own instruction before the text. Second: its older versions, and model2vec. Third: fastembed."""
-FRAMEWORK_METHODS = (
-    ("embed_documents", "embed_query"),
-    ("get_text_embedding_batch", "get_query_embedding"),
-)
+FRAMEWORK_METHODS = (("embed_documents", "embed_query"), ("get_text_embedding_batch", "get_query_embedding"))
 """Names of the methods for documents and for one query: LangChain's, then LlamaIndex's. Async ones begin with "a"."""
 WRAPPED = ("underlying_embeddings", "base_embeddings")
 """Attributes of LangChain's `CacheBackedEmbeddings` and `HypotheticalDocumentEmbedder` that hold the wrapped model."""
@@ -85,13 +82,13 @@ class CallableEmbedder:
         self.name = name
         self.one_by_one = one_by_one
         self.named = named
-        own_queries = queries is not None or aqueries is not None
-        self._documents, self._adocuments = documents, adocuments
-        self._queries = queries if own_queries else documents
-        self._aqueries = aqueries if own_queries else adocuments
-        if not ((documents or adocuments) and (self._queries or self._aqueries)):
+        if queries is None and aqueries is None:
+            queries, aqueries = documents, adocuments
+        if not ((documents or adocuments) and (queries or aqueries)):
             raise ConfigError(f"embedder {name!r} has no function for documents, or none for queries")
-        if self._aqueries is not None:
+        self._documents, self._adocuments = documents, adocuments
+        self._queries, self._aqueries = queries, aqueries
+        if aqueries is not None:
             self.aembed_queries = self._aembed_queries
         self._dim = dim
         self._loop_thread = LoopThread("umi-async-model")

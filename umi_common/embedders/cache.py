@@ -118,7 +118,7 @@ class FileCache(Generic[Value]):
 
     def get(self, texts: Sequence[str]) -> dict[str, Value]:
         """The values by text; texts that are not cached are left out."""
-        keys = {self._key(text): text for text in texts}
+        keys = {_key(self._model, text): text for text in texts}
         found: dict[str, Value] = {}
         if not self._size or not self._path.exists():
             return found
@@ -142,7 +142,7 @@ class FileCache(Generic[Value]):
             return
         rows = []
         for text, value in new.items():
-            key, stored = self._key(text), self._pack(value)
+            key, stored = _key(self._model, text), self._pack(value)
             rows.append((key, stored, zlib.crc32(stored, zlib.crc32(key))))
 
         def write(connection: sqlite3.Connection) -> None:
@@ -179,9 +179,6 @@ class FileCache(Generic[Value]):
 
         if not self._transact(remove):
             log.warning("%s still holds values of removed texts: another process was using it; try again", self._path)
-
-    def _key(self, text: str) -> bytes:
-        return _key(self._model, text)
 
     def _transact(self, work: Callable[[sqlite3.Connection], None]) -> bool:
         """Run `work` in a transaction of a new connection; returns False if that failed, or if another process locks

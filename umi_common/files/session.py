@@ -67,7 +67,6 @@ class IngestSession:
     Args:
         store: The session removes stale chunks from it; the caller writes new chunks.
         checkpoint: The session closes it, even if this constructor raises an error.
-        embedder: Name of the embedder.
         roots: Absolute paths of the files and folders to index.
         base: Folder to which sources are relative; None: sources are absolute paths.
         own_checkpoint: Whether the checkpoint is in the store's directory; False: the caller named its file.

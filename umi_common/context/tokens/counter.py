@@ -40,12 +40,7 @@ class Counter:
     """
 
     def __init__(
-        self,
-        tokens: Callable[[str], Any],
-        name: str,
-        *,
-        approximate: bool = False,
-        splits_at_spaces: bool = False,
+        self, tokens: Callable[[str], Any], name: str, *, approximate: bool = False, splits_at_spaces: bool = False
     ) -> None:
         self.name = name
         self.approximate = approximate

@@ -22,6 +22,8 @@ _MARKED_HEADINGS = {
 }
 """By file ending: the pattern of a heading after a mark such as "##", whose length is the heading's level. In LaTeX the
 mark is a command, whose level is in _LATEX_LEVELS."""
+_CLOSING = re.compile(r"(?:^|(?<=[ \t]))#+$")
+"""The closing marks of a heading: "##" in "Setup ##", but not "#" in "C#"."""
 _UNDERLINED_HEADING = re.compile(r"^(?![-*+] )(\S.*)\n(([-=~^\"'`*+#.:_])\3{2,})[ \t]*$", re.MULTILINE)
 """A heading above a line of one repeated character. Group 1 is the heading, group 2 the line, group 3 the character."""
 _UNDERLINES = {".rst": "", **dict.fromkeys(MARKDOWN_ENDINGS, "=-")}
@@ -58,7 +60,7 @@ def headings(text: str, ending: str) -> list[Heading]:
     if marked := _MARKED_HEADINGS.get(ending):
         lines = _unfenced(marked, text)
         levels = ((_LATEX_LEVELS.get(line[1], len(line[1])), line) for line in lines)
-        found += [Heading(line.start(), level, _without_closing(line[2])) for level, line in levels]
+        found += [Heading(line.start(), level, _CLOSING.sub("", line[2].rstrip()).strip()) for level, line in levels]
     return sorted(found)
 
 
@@ -119,10 +121,3 @@ def _unfenced(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
         begun = bisect_right(starts, found.start())  # number of fences that begin at or before the match
         if not begun or fences[begun - 1][1] <= found.start():
             yield found
-
-
-def _without_closing(title: str) -> str:
-    """The title without closing #s: `Setup ##` becomes Setup, `C#` stays."""
-    title = title.rstrip()
-    bare = title.rstrip("#")
-    return bare.strip() if bare[-1:] in ("", " ", "\t") else title.strip()

@@ -34,10 +34,7 @@ class Model:
     """
 
     def __init__(
-        self,
-        name: str,
-        complete: Callable[[str], Any] | None,
-        acomplete: Callable[[str], Awaitable[Any]] | None,
+        self, name: str, complete: Callable[[str], Any] | None, acomplete: Callable[[str], Awaitable[Any]] | None
     ) -> None:
         self.name = name
         self._complete = complete

@@ -135,8 +135,9 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
         return False
     different = {match[0]: match for match in _STATED.finditer(text)}
     yearless = _possible_years(period)
+    start, end = period.start, period.end
     return any(
-        _inside(stated, period)
+        (start is None or stated.start >= start) and (end is None or stated.end <= end)
         for match in different.values()
         for stated in _periods(match, now, yearless, any_year=any_year)
     )
@@ -232,11 +233,6 @@ def _periods(match: re.Match[str], now: datetime, yearless: set[int], *, any_yea
     for each, date in product(yearless if any_year or year is None else {year_number(year)}, dates):
         with suppress(ValueError, OverflowError):
             yield of_year(date, now, each)
-
-
-def _inside(stated: CalendarPeriod, period: TimeRange) -> bool:
-    start, end = stated.start, stated.end
-    return (period.start is None or start >= period.start) and (period.end is None or end <= period.end)
 
 
 def written(period: TimeRange) -> str:
