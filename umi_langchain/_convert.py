@@ -47,8 +47,8 @@ def to_chunks(
     Args:
         documents: In reading order.
         keys: Metadata keys of source, position and time.
-        following: Source -> the position after its last document, to which positions in metadata do not count. It is
-            updated. None: a document without the other two positions gets none.
+        following: Source -> its next position; updated, but not by positions in metadata. None: a document without the
+            other two positions gets none.
         search_text: As in `searched_text`.
         skipped: Documents that cannot be stored, or that repeat the id of an earlier document (other than the equal
             ones above), are appended here and left out. None: a document that cannot be stored raises, and repeated ids

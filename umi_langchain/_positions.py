@@ -108,9 +108,7 @@ class _Source:
         collides = any(_section(chunk) not in self.firsts and chunk.position in self.held for chunk in chunks)
         firsts: dict[Hashable, int] = {}
         found: dict[str, int] = {}
-        end = CHARACTERS_PER_PAGE * (
-            max(self.held) // CHARACTERS_PER_PAGE + 1
-        )  # of the page after all stored chunks
+        end = CHARACTERS_PER_PAGE * (max(self.held) // CHARACTERS_PER_PAGE + 1)  # of the page after all stored chunks
         previous: tuple[Hashable, int] = (None, -1)
         for chunk in chunks:
             section, start = _section(chunk), _start(chunk.metadata) or 0

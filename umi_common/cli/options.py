@@ -128,10 +128,11 @@ def _condition(condition: str, option: str, exact: bool) -> dict[str, Any]:
         read = json.loads(value)
     except ValueError:
         read = value
-    stored_as_number = isfinite(read) if isinstance(read, float) else isinstance(read, int) and -(2**63) <= read < 2**63
-    if not stored_as_number:
-        return {key: read if isinstance(read, str) else value}
-    return {key: read if exact else {"$in": [read, value]}}
+    if isinstance(read, str):
+        return {key: read}
+    # A store holds finite floats, truth values, and whole numbers of 64 bits. Any other value is compared as text.
+    can_be_stored = isfinite(read) if isinstance(read, float) else isinstance(read, int) and -(2**63) <= read < 2**63
+    return {key: value if not can_be_stored else read if exact else {"$in": [read, value]}}
 
 
 def print_json(value: Mapping[str, Any]) -> None:

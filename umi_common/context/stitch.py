@@ -44,8 +44,8 @@ def join_of(first: Piece, second: Piece, joiner: str) -> tuple[int, str] | None:
     """How to join `second` to `first`, which precedes it in the source; None: they cannot be joined.
 
     Returns:
-        (start, between): the text to insert between the two pieces, "" if they overlap or touch; and the index at which
-        `second` begins in the text of `first` followed by `between`.
+        (start, between): the index at which `second` begins in the text of `first` followed by `between`; and the text
+        to insert between the two pieces, "" if they overlap or touch.
     """
     if first.kind != second.kind or first.chunk.source is None or first.chunk.source != second.chunk.source:
         return None

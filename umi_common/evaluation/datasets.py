@@ -40,7 +40,7 @@ class Dataset:
 
     Raises:
         DatasetError: If a field is of another type, an id occurs twice, a query is blank, a grade is no whole number,
-            or more judged documents than `blank` has are not among the chunks.
+            or more judged documents are missing among the chunks than `blank` lists.
     """
 
     name: str

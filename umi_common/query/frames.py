@@ -11,8 +11,8 @@ these; in comments and examples, "|" marks the end of a frame:
     after a word that links such a word to the subject     is there a paper that talks of | tides
     before a word that may begin the subject               hi all, | when is low tide
 
-After "about", "mentions" or "information on", only such a linking word directly behind may move the end further.
-"Document number" has no frame, because it has no such place.
+After "about", "mentions" or "information on", the frame ends, unless such a linking word follows directly. "Document
+number" has no frame, because it has no such place.
 
 Questions about an earlier conversation also contain words that its messages rarely contain: "what did you say about
 Rome", "which vet did I mention a while ago". They are removed, too.
