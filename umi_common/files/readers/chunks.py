@@ -166,7 +166,7 @@ def chunks_in(
         elif ending == ".pdf":
             found = _pdf(path, pdf.read(path, content, limits), name)
         else:
-            found = _numbered(READERS.get(ending, _plain_text)(path, content), name)
+            found = _file_chunks(READERS.get(ending, _text_file)(path, content), name)
     if found.skipped and not found.chunks:  # after an error, the chunks that an earlier run stored of the file stay
         others = len(found.skipped) + found.unlisted - 1
         raise FileUnreadable(found.skipped[0] + (f"; others that cannot be read: {others}" if others else ""))
@@ -176,7 +176,7 @@ def chunks_in(
     return found
 
 
-def _numbered(found: Iterable[Passage], name: str) -> FileChunks:
+def _file_chunks(found: Iterable[Passage], name: str) -> FileChunks:
     read = FileChunks()
     for passage in found:
         read.add(passage, name)
@@ -207,7 +207,8 @@ def _id(name: str, position: int) -> str:
     return id if len(id.encode()) <= ID_BYTES_MAX else f"{hashlib.sha256(name.encode()).hexdigest()}#{position}"
 
 
-def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
+def _text_file(path: Path, content: bytes) -> Iterator[Passage]:
+    """The passages of a CSV or TSV file, of a chat log, or of any other text, with or without markup."""
     text = decoded_text(path, content)
     ending = path.suffix.lower()
     if ending in SHEET_ENDINGS:
@@ -260,12 +261,12 @@ def _json(path: Path, content: bytes, name: str) -> FileChunks:
     records = value if isinstance(value, list) and all(isinstance(each, dict) for each in value) else []
     if records and all(any(isinstance(each.get(key), str) for key in TEXT_KEYS) for each in records):
         return _records(path, "\n".join(map(json.dumps, records)), name, 1)
-    return _numbered(_named_passages(path, text), name)
+    return _file_chunks(_named_passages(path, text), name)
 
 
 def _notebook(path: Path, content: bytes, name: str) -> FileChunks:
     text, cut = notebook_markdown(path, decoded_text(path, content))
-    found = _numbered(_named_passages(path, text, headings(text, ".md"), markdown_tables(text)), name)
+    found = _file_chunks(_named_passages(path, text, headings(text, ".md"), markdown_tables(text)), name)
     if cut:
         found.notes.append(f"{path}: only the first {OUTPUT_CHARACTERS} characters of long outputs are indexed: {cut}")
     return found
@@ -330,7 +331,7 @@ def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
 
 
 READERS: dict[str, Callable[[Path, bytes], Iterator[Passage]]] = {
-    **dict.fromkeys((".txt", ".text", ".log", ".rst", ".org", ".adoc", ".tex", *MARKDOWN_ENDINGS), _plain_text),
+    **dict.fromkeys((".txt", ".text", ".log", ".rst", ".org", ".adoc", ".tex", *MARKDOWN_ENDINGS), _text_file),
     **dict.fromkeys((".html", ".htm", ".xhtml", *SAVED_PAGE_ENDINGS), _html),
 }
 """Ending -> function from a path and the file's bytes to passages. `chunks_in` selects the readers of other formats."""

@@ -78,7 +78,7 @@ class Rewriting:
         self.config = RewriteConfig() if config is None else config
         self._llm = as_rewriter(rewriter)
         self._clock = clock
-        self._threads = Workers()
+        self._workers = Workers()
         self._cache = RewriteCache(self.config.cache_size, directory, writable=writable)
         self._limiter = ThreadLimiter()
         self.breaker = Breaker(self.config.breaker_failures, self.config.breaker_seconds, clock)
@@ -91,11 +91,11 @@ class Rewriting:
         Args:
             history: Earlier messages of the conversation, oldest first.
         """
-        return drive(self._body(query, history), self._threads)
+        return drive(self._body(query, history), self._workers)
 
     async def avariations(self, query: str, history: Sequence[str] = ()) -> Rewrites:
         """`variations` without blocking the event loop. Cancelling it cancels the LLM call."""
-        return await adrive(self._body(query, history), self._threads)
+        return await adrive(self._body(query, history), self._workers)
 
     def _body(self, query: str, history: Sequence[str]) -> Body[Rewrites]:
         prompt = build_prompt(self.config.template, query, history)
