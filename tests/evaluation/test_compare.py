@@ -153,6 +153,7 @@ def test_tables_in_both_formats_hold_the_same_figures(run):
     assert "| system | mrr@1 | p50 ms | LLM calls |" in markdown
     assert markdown.splitlines()[-1].startswith("| mine | 0.500 |")
     assert str(comparison).startswith("toy: 2 queries")
+    assert repr(comparison) == str(comparison)
     with pytest.raises(ConfigError, match="expected one of text, markdown"):
         comparison.table("html")  # type: ignore[arg-type]
 

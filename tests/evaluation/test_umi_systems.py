@@ -69,6 +69,14 @@ def test_settings_that_name_a_model_are_measured_with_it_unless_the_call_names_o
         measure(embedder=letters)
 
 
+def test_settings_of_the_embedders_calls_are_measured_and_tuned_as_all_others(run, letters):
+    small = UmiConfig().replaced(embedder={"batch_texts": 2})
+    comparison = run({"umi": UmiConfig(), "small batches": small}, ks=(5,))
+    assert comparison.value("umi", "ndcg@5") == comparison.value("small batches", "ndcg@5")
+    tuning = tune(toy(), {"embedder.batch_texts": [1, 2]}, embedder=letters, show_progress=False)
+    assert [trial.score for trial in tuning.history] == [tuning.history[0].score] * 3
+
+
 def test_the_lexical_arm_alone_returns_only_what_shares_a_word(run):
     comparison = run({"lexical": arm("lexical"), "dense": arm("dense")}, ks=(5,))
     ids = {run.system: run.ids["q1"] for run in comparison.runs}

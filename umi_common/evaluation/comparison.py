@@ -233,7 +233,7 @@ class SystemComparison:
 
         return plot_metric(self, f"ndcg@{max(self.ks)}" if metric is None else metric, path)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.table()
 
     def _runs(self, system: str, set: str | None) -> list[Run]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from umi_common.config import AnalyzerConfig, UmiConfig
+from umi_common.config import AnalyzerConfig, EmbedderConfig, UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError, SystemFailed
 from umi_common.evaluation.datasets import Dataset, Query
@@ -99,7 +99,7 @@ class Stores(Closing):
         self._choice = embedder
         self._embedders: dict[DatasetKey, Embedder] = {}
         self._vectors: dict[DatasetKey, Vectors] = {}
-        self._stores: dict[tuple[DatasetKey, AnalyzerConfig], Any] = {}
+        self._stores: dict[tuple[DatasetKey, AnalyzerConfig, EmbedderConfig], Any] = {}
 
     def embedder(self, dataset: Dataset, model: str | None = None) -> Embedder:
         """The embedder of this dataset.
@@ -123,15 +123,15 @@ class Stores(Closing):
         return self._vectors[key]
 
     def open(self, dataset: Dataset, config: UmiConfig) -> Any:
-        """The `HybridStore` of the dataset for the analyzer and model of a configuration, built at the first call.
+        """The `HybridStore` of the dataset for two stages of a configuration, built at the first call.
 
-        Configurations with the same analyzer and model share it: the other settings that change results are given
-        with each search.
+        Configurations with equal stages `analyzer` and `embedder` share it: all other settings are given with each
+        search.
         """
         from umi_common.stores.embedded.hybrid import HybridStore  # slow to import, and other systems do not need it
 
         model = config.embedder.model
-        key = self._key(dataset, model), config.analyzer
+        key = self._key(dataset, model), config.analyzer, config.embedder
         if key not in self._stores:
             store = HybridStore.open(None, embedder=self.embedder(dataset, model), config=config)
             store.add(dataset.chunks, vectors=self.vectors(dataset, model))

@@ -4,8 +4,8 @@ All datasets of one name are a set, and each dataset of a set is a group: ten co
 datasets with the benchmark's name, so one set of ten groups. Some groups are held out, the others are for training.
 
 Stores are built once for each analyzer, and texts are embedded once for each model; a trial only changes the
-configuration. Every setting that changes results can be tuned, such as BM25's k1 and b, the weights of `fusion` and
-`neighbours`, decay, routing and the analyzer. Of `embedder`, only `model` can be, if `tune` gets no embedder.
+configuration. Every setting can be tuned, such as BM25's k1 and b, the weights of `fusion` and `neighbours`, decay,
+routing and the analyzer. Of `embedder`, only `model` changes results, and only if `tune` gets no embedder.
 """
 
 from __future__ import annotations
