@@ -258,6 +258,14 @@ def test_an_index_that_is_made_anew_at_each_start_does_not_fill_its_copy_with_ol
     assert copied(mirror=True) == ["the roof is new"]
 
 
+def test_on_invalid_is_refused_for_an_index_whose_blank_nodes_are_left_out_anyway(embed_model):
+    index = VectorStoreIndex([TextNode(id_="pear", text="a pear"), TextNode(text="  ")], embed_model=embed_model)
+    with pytest.raises(ConfigError, match="leave it out here: records of a vector store that have no text are always"):
+        UmiRetriever.from_index(index, on_invalid="skip")
+    with UmiRetriever.from_index(index) as retriever:
+        assert [hit.node_id for hit in retriever.retrieve("pear")] == ["pear"]
+
+
 def test_mirror_is_refused_for_an_index_that_is_searched_where_it_is(tmp_path, nodes, embed_model):
     with pytest.raises(ConfigError, match="copy=True"):
         UmiRetriever.from_index(chroma_index(tmp_path / "chroma", nodes[:3], embed_model), mirror=True)

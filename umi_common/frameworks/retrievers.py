@@ -97,6 +97,11 @@ class OpensStore(OwnsStore):
                     "store= is not taken here, because this call opens a store itself; "
                     "from_store(store) searches an open store, UmiVectorStore(store=...) adds to it"
                 )
+            if "on_invalid" in options:
+                raise ConfigError(
+                    "on_invalid is for documents and nodes; leave it out here: records of a vector store that have no "
+                    "text are always left out, and the logger umi names them"
+                )
             retriever: Self = cls.from_store(store, **options)  # type: ignore[attr-defined]
             if fill is not None:
                 fill(retriever)
