@@ -128,6 +128,22 @@ def test_what_looks_like_a_number_gets_no_further_one(text: str):
 
 
 @pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("a rope of 5 m", {"5000mm"}),
+        ("a 1.5-m pole", {"1500mm"}),
+        ("sold for $5 m", {"5000000", "5000mm"}),
+        ("debts of US$5 m", {"5000000", "5000mm"}),
+        ("about € 1.5 m", {"1500000", "1500mm"}),
+        ("revenue of 12m", {"12000000", "12000mm"}),
+        ("5 M users", {"5000000"}),
+    ],
+)
+def test_a_number_before_an_m_is_a_length_unless_it_is_an_amount(text: str, terms: set[str]):
+    assert {term for term in TERMS(text) if "00" in term} == terms
+
+
+@pytest.mark.parametrize(
     "text", ["5 ms", "20 mg/kg", "5 m/s", "5 m²", "12 lots", "60 km/h", "route 1:30 m", "A5 m", "5 mph"]
 )
 def test_a_number_before_another_unit_is_no_length_weight_or_volume(text: str):
