@@ -108,6 +108,20 @@ def test_a_price_in_words_is_found_by_its_digits():
         assert [id for id, _ in store.search_lexical("who wants 9,000?", k=1)] == offers[:1]
 
 
+def test_a_version_finds_the_versions_below_it_unless_a_text_holds_it():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        entries = {f"3.{minor}.{patch}": "bugs were fixed" for minor in range(1, 12) for patch in (1, 3)}
+        store.add([Chunk(version, f"Version {version}: {text}") for version, text in entries.items()])
+
+        def found(question):
+            return {id for id, _ in store.search_lexical(question, k=2)}
+
+        assert found("which bugs were fixed in version 3.3?") == {"3.3.1", "3.3.3"}
+        assert found("what changed in v3.11?") == {"3.11.1", "3.11.3"}
+        store.add([Chunk("3.3", "All that is new in version 3.3")])
+        assert [id for id, _ in store.search_lexical("what is new in version 3.3?", k=1)] == ["3.3"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

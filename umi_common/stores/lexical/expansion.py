@@ -43,6 +43,7 @@ COMPOUNDING = frozenset({"danish", "dutch", "finnish", "german", "hungarian", "n
 """Languages that write compounds as one word."""
 PART_LETTERS = 4
 """Smallest number of letters of each part into which a compound is split; an s that links the parts counts, too."""
+_VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*")
 FORM_WEIGHT = 0.5
 """Largest factor on the weight of a word's other forms; below 1, so that a text with the word as typed ranks higher."""
 
@@ -68,9 +69,10 @@ class QueryExpander:
         of one word count as one term: weight * idf of each is the word's weight times the idf of the sum of their df.
 
         If the query is analysed as English, the other forms of its words are added with at most `FORM_WEIGHT` times the
-        weight of the word. If no row holds a word, and it has no other forms, the terms one edit away, or else the two
-        parts of a compound, are added with `TYPO_WEIGHT` times its weight. Of a long query, only the `QUERY_TERMS_MAX`
-        terms with the largest weight * idf are looked up in other languages. The module shows an example.
+        weight of the word. If no row holds a word, and it has no other forms, the terms one edit away, or else the
+        versions that begin with it, or the two parts of a compound, are added with `TYPO_WEIGHT` times its weight. Of a
+        long query, only the `QUERY_TERMS_MAX` terms with the largest weight * idf are looked up in other languages. The
+        module shows an example.
 
         A date that names its month ("3 March 2026") adds the term of the numeric forms of the day ("2026-03-03") if a
         row holds it. Texts get no such term: it would take a third longer to cut them into terms.
@@ -161,14 +163,15 @@ class QueryExpander:
 
     def _add_spellings(self, query: str, words: Sequence[list[str]], counts: dict[str, int]) -> set[str]:
         """Add to the terms of each word the terms that differ from them only in accents. If no row holds any of
-        these terms, add the terms one edit away from the word; if there are none, add the two parts of a compound.
+        these terms, add the terms one edit away from the word; if there are none, add the versions that begin with it,
+        or the two parts of a compound.
 
         Args:
             words: The terms of each word; extended in place.
             counts: Number of living rows that hold each term; extended in place.
 
         Returns:
-            The terms one edit away and the parts that were added.
+            The terms one edit away, the versions and the parts that were added.
         """
         mistyped: set[str] = set()
         for terms in words:
@@ -177,7 +180,8 @@ class QueryExpander:
             if query.isascii() or not known:  # in a query with accents, a word that a row holds is typed as meant
                 others = self._counts(other for term in terms for other in self.spellings.others(term))
             if not known and not any(others.values()):
-                near = self._one_edit_away(terms[0]) or next(filter(None, map(self._parts, terms)), {})
+                near = self._one_edit_away(terms[0]) or self._versions(terms[0])
+                near = near or next(filter(None, map(self._parts, terms)), {})
                 others |= near
                 mistyped.update(near)
             terms += [other for other in others if other not in terms]
@@ -192,6 +196,14 @@ class QueryExpander:
         counts = self._counts(filter(self.corpus.codes.__contains__, one_edit_away(word)))
         held = {term: count for term, count in counts.items() if count}
         return held if len(held) <= TYPO_TERMS_MAX else {}
+
+    def _versions(self, word: str) -> dict[str, int]:
+        """The terms of living rows that are `word` with one more number, as 3.11.4 is 3.11 with 4, each with the number
+        of rows that hold it; empty if `word` is no version."""
+        if not _VERSION.fullmatch(word):
+            return {}
+        counts = self._counts(filter(self.corpus.codes.__contains__, (f"{word}.{n}" for n in range(100))))
+        return {term: count for term, count in counts.items() if count}
 
     def _parts(self, word: str) -> dict[str, int]:
         """The terms of the two parts of a compound, each with the number of living rows that hold it: "mietvertrag" and
