@@ -335,10 +335,14 @@ PER_VARIATION = tuple(name for name, (axes, _) in POOL_ARRAYS.items() if axes in
 PER_VARIATION_AND_ROW = tuple(name for name, (axes, _) in POOL_ARRAYS.items() if axes == "Vn")
 
 
-def source_codes(sources: Iterable[str | None]) -> Ints:
-    """(n,) a number for each row's source, from 0 in the order of first appearance; NO_SOURCE for None."""
-    codes: dict[str, int] = {}
-    return np.array([NO_SOURCE if name is None else codes.setdefault(name, len(codes)) for name in sources], np.int64)
+def source_codes(sources: Iterable[str | int | None]) -> Ints:
+    """(n,) a number for each row's source, from 0 in the order of first appearance; NO_SOURCE for None or NO_SOURCE.
+
+    Args:
+        sources: The name of each row's source, or its number in a store.
+    """
+    codes: dict[str | int | None, int] = {None: NO_SOURCE, NO_SOURCE: NO_SOURCE}
+    return np.array([codes.setdefault(source, len(codes) - 2) for source in sources], np.int64)
 
 
 def sums_by(places: Ints, values: Floats, count: int) -> Floats:

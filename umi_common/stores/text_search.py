@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from umi_common.errors import SearchUnavailable
-from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Links, Pool
+from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Links, Pool, source_codes
 from umi_common.protocols import RecallRequest
 from umi_common.stores.arrays import distinct
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.lexical.top_k import LexicalHits
 from umi_common.stores.references import Named, Names, References
-from umi_common.stores.rows.rows import UNKNOWN, Mask, Rows, RowTable, renumbered
+from umi_common.stores.rows.rows import UNKNOWN, Mask, Rows, RowTable
 from umi_common.stores.values import RecallTrace
 from umi_common.types import microseconds
 
@@ -175,7 +175,7 @@ class TextSearch:
             **named.pool_fields(rows),
             weights=None if self.weights is None else self.weights[rows],
             depth=self.request.depth,
-            source=renumbered(self.rows.source[rows]),
+            source=source_codes(self.rows.source[rows].tolist()),
             position=self.rows.index_in_source[rows],
             age_hours=self.rows.age_hours(microseconds(self.request.now), rows),
             links=None if links is None else links.of_rows(rows, len(self.rows)),

@@ -292,13 +292,3 @@ class RowTable:
             before,
         )
         return self._last
-
-
-def renumbered(codes: Ints) -> Ints:
-    """Source codes, numbered from 0 by first appearance in the pool. They do not depend on the order of writes."""
-    row = np.arange(len(codes))
-    first = np.empty(int(codes.max(initial=0)) + 2, dtype=np.int64)  # NO_SOURCE, which is -1, uses the last entry
-    first[codes[::-1]] = row[::-1]  # in reverse, so the first row of each code is written last
-    appeared = first[codes]
-    number = np.cumsum((appeared == row) & (codes != NO_SOURCE)) - 1
-    return np.where(codes == NO_SOURCE, NO_SOURCE, number[appeared])
