@@ -272,7 +272,7 @@ class References:
         if not kept.any():
             return None
         source, target, by_rare = source[kept], target[kept], by_rare[kept]
-        asked = np.array(self.index.codes([term.text for term in self.query.terms]))
+        asked = self.index.corpus.codes_of([term.text for term in self.query.terms])
         new_part = (part[kept][:, np.newaxis] != asked).all(axis=1)
         by_name = by_name[kept] + by_part[kept] * new_part
         rows = distinct(np.concatenate([source, target]))
@@ -287,7 +287,7 @@ class References:
 
     def _cached(self, sources: Ints, terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]]) -> list[Floats]:
         """For each source, its E references as an array (5, E). The rows of the array are target row, name, rare, part
-        (as in the module's formulas), and the code of the term t of part, or 0.
+        (as in the module's formulas), and the code of the term t of part (0 if part is 0).
 
         No value depends on the query: `links_of` checks whether the query lacks t.
         """
@@ -307,7 +307,7 @@ class References:
         return [found[row] for row in sources.tolist()]
 
     def _by_name(self, sources: Ints, terms: Sequence[Sequence[str]]) -> Floats:
-        """(6, E): index in `sources`, target row, name, 0, part, and the code of the term t of part, or 0."""
+        """(6, E): index in `sources`, target row, name, 0, part, and the code of the term t of part or 0."""
         found: list[tuple[int, int, float, float, float, int]] = []
         for at, row in enumerate(sources.tolist()):
             for name, named in self.names.mentioned(terms[at], self.index.living).items():
@@ -329,7 +329,8 @@ class References:
         among `terms`. The condition that the query lacks t is omitted."""
         found: list[tuple[int, float, int]] = []
         in_names = [term for term in terms if self.names.rows_with(term)]
-        dfs, codes = self.index.corpus.frequencies(in_names), self.index.codes(in_names)
+        corpus = self.index.corpus
+        dfs, codes = corpus.frequencies(in_names), corpus.codes_of(in_names).tolist()
         for term, df, code in zip(in_names, dfs, codes, strict=True):
             if df > MENTION_DOCUMENTS_MAX:
                 continue

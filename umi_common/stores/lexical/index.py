@@ -295,11 +295,6 @@ class LexicalIndex:
         alive = self._snapshot.corpus.alive
         return [row for row in rows if row < len(alive) and alive[row]]
 
-    def codes(self, terms: Sequence[str]) -> list[int]:
-        """For each term, its code plus 1, so that 0 can stand for no term; 0 for a term that no row has ever held."""
-        codes = self._snapshot.corpus.codes
-        return [codes.get(term, -1) + 1 for term in terms]
-
     def sharing_rare(self, rows: Ints, most: int) -> tuple[Ints, Ints, Ints]:
         """The holders of the rare terms of n living rows. A holder of a term is a living row with the term; a term is
         rare if it has at most `most` holders.
