@@ -43,6 +43,11 @@ class TextSearch:
     weights: Floats | None
     """(n,) factors of decay; None: all are 1."""
 
+    @property
+    def findable(self) -> Mask:
+        """(n,) `allowed`, or which rows are living."""
+        return self.rows.alive if self.allowed is None else self.allowed
+
     def ranked(self) -> list[LexicalHits] | None:
         """The lexical arm's ranking for each probe; None: the strategy is "vector", or an error occurred."""
         if self.request.strategy == "vector":
@@ -90,12 +95,11 @@ class TextSearch:
         if not referring or lexical is None:
             return nothing
         begun, config, text = time.perf_counter(), self.request.lexical, "\n".join(self._texts[at] for at in referring)
-        allowed = self.rows.alive if self.allowed is None else self.allowed
         try:
             query = lexical[referring[0]].query
             if len(referring) > 1:
                 query = self.index.scorer(config).query(self.index.weighted_terms(text, config))
-            finder = References(self.index, names_of(), query, allowed, config, rare)
+            finder = References(self.index, names_of(), query, self.findable, config, rare)
             named = finder.named_by(text)
             rankings = [hits.rows for hits in lexical], dense
             best = [ranking[at][:REFERRING_OF_EACH_ARM] for ranking in rankings if ranking for at in referring]
@@ -111,7 +115,7 @@ class TextSearch:
         """The rows of those `ids` that the snapshot holds and that may be found."""
         found = self.table.rows_of(ids)
         known: Ints = found[(found != UNKNOWN) & (found < len(self.rows))]
-        return known[(self.rows.alive if self.allowed is None else self.allowed)[known]]
+        return known[self.findable[known]]
 
     def candidates(
         self, lexical: Sequence[LexicalHits] | None, dense: Sequence[Ints], named: Named, links: Links | None
@@ -131,8 +135,7 @@ class TextSearch:
             others.append(links.target)
         if lexical:
             rows = self.index.scorer(self.request.lexical).rows_of_rare(lexical[0].query)
-            allowed = self.rows.alive if self.allowed is None else self.allowed
-            others.append(rows[allowed[rows]])
+            others.append(rows[self.findable[rows]])
         rankings = [*(hits.rows for hits in lexical or ()), *dense]
         return self.rows.with_neighbours(rankings, np.concatenate(others), self.request, self.allowed)
 

@@ -14,16 +14,15 @@ from typing import Any
 import numpy as np
 
 from umi_common.errors import SearchUnavailable, StoreUnavailable
-from umi_common.filters import Filter
 from umi_common.pool import Floats, Ints, Pool, Vectors, weighted
 from umi_common.protocols import RecallRequest
-from umi_common.stores.arrays import distinct
+from umi_common.stores.arrays import best_rows, distinct
 from umi_common.stores.chroma.side_index import SideIndex, SideSnapshot
 from umi_common.stores.dense.cosines import cosines
-from umi_common.stores.rows.rows import Mask, Rows
+from umi_common.stores.rows.metadata import allowed_rows
+from umi_common.stores.rows.rows import Rows
 from umi_common.stores.text_search import TextSearch
 from umi_common.stores.values import RecallTrace
-from umi_common.types import TimeRange
 
 FEW = 1_000
 """If at most this many rows are allowed, or at most `depth`, all their vectors are read and compared. That is exact,
@@ -50,7 +49,7 @@ def recall_pool(side: SideIndex, queries: Vectors | None, request: RecallRequest
     """
     begun, snapshot = time.perf_counter(), side.snapshot
     rows = snapshot.rows
-    allowed = allowed_rows(side, snapshot, request.where, request.window)
+    allowed = allowed_rows(rows, side.columns, request.where, request.window)
     search = TextSearch(request, trace, snapshot.lexical, rows, side.table, allowed, rows.decay(request))
     lexical = search.ranked()  # the lexical arm's best rows for each probe; None: it failed, or is not searched
     # The rows whose names (headings) the query mentions, and the references from the best rows to others, which are
@@ -59,7 +58,7 @@ def recall_pool(side: SideIndex, queries: Vectors | None, request: RecallRequest
     fields: dict[str, Any] | None = None
     if queries is not None:
         try:
-            pooled = search.candidates(lexical, _nearest(side, queries, search, allowed), named, links)
+            pooled = search.candidates(lexical, _nearest(side, queries, search), named, links)
             vectors = side.vectors[pooled]
             fields = {"vectors": vectors, "query_vectors": queries} | statistics(side, snapshot, queries)
             fields["dense"] = cosines(vectors, queries).astype(np.float64)
@@ -96,16 +95,7 @@ def _fields_of_text_alone(side: SideIndex, snapshot: SideSnapshot, pooled: Ints,
         return {}
 
 
-def allowed_rows(side: SideIndex, snapshot: SideSnapshot, where: Filter | None, window: TimeRange | None) -> Mask:
-    """(n,) whether each row is alive and passes filter and time range."""
-    rows = snapshot.rows
-    allowed = rows.alive if window is None else rows.alive & rows.within(window)
-    if where is not None:
-        allowed = allowed & side.columns().mask(where, len(rows))
-    return allowed
-
-
-def _nearest(side: SideIndex, queries: Vectors, search: TextSearch, allowed: Mask) -> list[Ints]:
+def _nearest(side: SideIndex, queries: Vectors, search: TextSearch) -> list[Ints]:
     """The best rows by decayed cosine, for each query whose vector is not zero.
 
     Chroma lists rows, and umi computes their cosines. Chroma is asked for more rows until it has listed enough allowed
@@ -115,11 +105,10 @@ def _nearest(side: SideIndex, queries: Vectors, search: TextSearch, allowed: Mas
     request, weights = search.request, search.weights
     depth = request.depth if request.strategy == "vector" else min(request.depth, max(NEAREST_MIN, request.depth // 2))
     asked = queries[queries.any(axis=1)]
-    many = int(np.count_nonzero(allowed))
-    if not len(asked) or not many:
+    every = np.flatnonzero(search.findable)
+    if not len(asked) or not len(every):
         return []
-    if many <= max(FEW, request.depth):
-        every = np.flatnonzero(allowed)
+    if len(every) <= max(FEW, request.depth):
         return _best(side, asked, [every] * len(asked), request.depth, weights)[0]
     where = side.clause(request.where)
     count, total = depth, len(side)
@@ -147,18 +136,19 @@ def _best(
         The best rows of each query; and whether, for every query, no other row can be better than the last of them,
         provided that the other rows have smaller cosines than `rows`.
     """
-    together = side.snapshot.rows.by_id(distinct(np.concatenate(rows)))
+    together, ids = distinct(np.concatenate(rows)), side.snapshot.rows.ids
     vectors = side.vectors[together]
     scores = cosines(vectors, queries).astype(np.float64)
     has_vector = np.asarray(vectors.any(axis=1))
     best, above_unlisted = list[Ints](), True
     for own_scores, own in zip(scores, rows, strict=True):
-        columns = np.flatnonzero(np.isin(together, own) & has_vector)
+        columns = together.searchsorted(own)
+        columns = columns[has_vector[columns]]
         decayed = weighted(own_scores[columns], None if weights is None else weights[together[columns]])
-        order = np.argsort(-decayed, kind="stable")[:depth]
-        if len(order):  # an unlisted row has at most the smallest cosine of the listed ones, and decay only lowers it
-            above_unlisted &= bool(decayed[order[-1]] >= own_scores[columns].min())
-        best.append(together[columns[order]])
+        ranked, falling = best_rows(together[columns], decayed, depth, ids.__getitem__)
+        if len(ranked):  # an unlisted row has at most the smallest cosine of the listed ones, and decay only lowers it
+            above_unlisted &= bool(falling[-1] >= own_scores[columns].min())
+        best.append(ranked)
     return best, above_unlisted
 
 

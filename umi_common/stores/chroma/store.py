@@ -24,7 +24,7 @@ from umi_common.stores.base import CollectionStore
 from umi_common.stores.batch_checks import checked_directory, checked_ids
 from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, records_of, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
-from umi_common.stores.chroma.recall import allowed_rows, recall_pool, statistics
+from umi_common.stores.chroma.recall import recall_pool, statistics
 from umi_common.stores.chroma.records import (
     ReadRecord,
     metadata_of_record,
@@ -36,6 +36,7 @@ from umi_common.stores.chroma.records import (
 from umi_common.stores.chroma.side_index import SideIndex
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.query_embedder import query_vectors
+from umi_common.stores.rows.metadata import allowed_rows
 from umi_common.stores.values import Listing, RecallTrace
 from umi_common.types import Chunk, TimeRange
 
@@ -235,9 +236,9 @@ class ChromaStore(CollectionStore):
     def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:
         """Ids and versions of all chunks, and which of them pass; see `HybridStore.listing`."""
         side = self._ready()
-        snapshot = side.snapshot
-        passing = allowed_rows(side, snapshot, parse_filter(where), window)
-        return Listing(snapshot.rows.ids, snapshot.rows.seq + self._openings * ROWS_MAX, passing)
+        rows = side.snapshot.rows
+        passing = allowed_rows(rows, side.columns, parse_filter(where), window)
+        return Listing(rows.ids, rows.seq + self._openings * ROWS_MAX, rows.alive if passing is None else passing)
 
     def _around(self, ids: Sequence[str], reach: int) -> dict[str, list[Chunk]]:
         side = self._ready()

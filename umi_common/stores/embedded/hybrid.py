@@ -47,6 +47,7 @@ from umi_common.stores.embedded.reindex import reindex
 from umi_common.stores.ledger.codec import encode
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.query_embedder import with_error, with_vectors
+from umi_common.stores.rows.metadata import allowed_rows
 from umi_common.stores.rows.rows import UNKNOWN
 from umi_common.stores.values import Listing, Verification
 from umi_common.types import Chunk, TimeRange
@@ -229,7 +230,7 @@ class HybridStore(BaseStore):
         with core.writing:
             core.ready_to_write()
             snapshot = core.indexes.snapshot
-            allowed = snapshot.row_data.mask(snapshot, tree, None)
+            allowed = allowed_rows(snapshot.rows, snapshot.row_data.columns, tree, None)
             rows = np.arange(len(snapshot.rows)) if wanted is None else np.sort(core.indexes.table.rows_of(wanted))
             rows = rows[rows != UNKNOWN]
             deleted = snapshot.rows.seq[rows if allowed is None else rows[allowed[rows]]].tolist()
@@ -296,7 +297,8 @@ class HybridStore(BaseStore):
         """Id and version of each row, removed chunks included, and whether its chunk is stored and passes filter and
         time range; reads no texts."""
         snapshot = self._ready().indexes.snapshot
-        rows, passing = snapshot.rows, snapshot.row_data.mask(snapshot, parse_filter(where), window)
+        rows = snapshot.rows
+        passing = allowed_rows(rows, snapshot.row_data.columns, parse_filter(where), window)
         return Listing(rows.ids, rows.seq, rows.alive if passing is None else passing)
 
     def _around(self, ids: Sequence[str], reach: int) -> dict[str, list[Chunk]]:

@@ -27,7 +27,7 @@ from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.row_data import StoreSnapshot
 from umi_common.stores.query_embedder import query_vectors, with_error
 from umi_common.stores.references import Named
-from umi_common.stores.rows.metadata import LISTS
+from umi_common.stores.rows.metadata import LISTS, allowed_rows
 from umi_common.stores.text_search import TextSearch
 from umi_common.stores.values import RecallTrace
 from umi_common.types import TimeRange
@@ -99,7 +99,7 @@ def _search(
 ) -> Pool:
     """The pool of one search. `corpus_fields` are the fields of a pool that do not depend on its candidates."""
     begun, rows, row_data = time.perf_counter(), snapshot.rows, snapshot.row_data
-    allowed = row_data.mask(snapshot, request.where, request.window)
+    allowed = allowed_rows(rows, row_data.columns, request.where, request.window)
     if allowed is not None and rows.living and not allowed.any():
         if request.where is not None:
             _warn_of_filter(snapshot, request.where)
@@ -189,6 +189,6 @@ def search_lexical(core: Core, query: str, *, k: int, where: Filter | None, time
         time.sleep(pause)
     if not len(snapshot.lexical):
         raise IndexUnavailable("the lexical index is empty; add chunks first")
-    ids, allowed = snapshot.rows.ids, snapshot.row_data.mask(snapshot, where, None)
+    ids, allowed = snapshot.rows.ids, allowed_rows(snapshot.rows, snapshot.row_data.columns, where, None)
     (found,) = snapshot.lexical.search([query], k=k, config=core.config.lexical, allowed=allowed, id_of=ids.__getitem__)
     return [(ids[row], score) for row, score in zip(found.rows.tolist(), found.scores.tolist(), strict=True)]

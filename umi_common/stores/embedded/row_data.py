@@ -17,7 +17,6 @@ import numpy as np
 
 from umi_common.config import AnalyzerConfig
 from umi_common.embedders.cache import LruCache
-from umi_common.filters import Filter
 from umi_common.pool import Vectors
 from umi_common.stores.corpus_stats import Calibration
 from umi_common.stores.dense.cosines import QuantisedRows
@@ -31,7 +30,7 @@ from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.references import BEGINNING, Names
 from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import MISSING, Mask, Rows, RowTable
-from umi_common.types import Chunk, Metadata, TimeRange
+from umi_common.types import Chunk, Metadata
 
 log = logging.getLogger("umi")
 
@@ -189,18 +188,6 @@ class RowData:
             self._cached.put({seq: chunk for seq, chunk in read.items() if len(chunk.text) <= CACHED_CHARACTERS_MAX})
             found |= read
         return found
-
-    def mask(self, snapshot: StoreSnapshot, where: Filter | None, window: TimeRange | None) -> Mask | None:
-        """(n,) whether each row of `snapshot` is living and passes the filter and the time range; None: all rows do."""
-        rows = snapshot.rows
-        allowed = None if rows.living == len(rows) else rows.alive
-        if window is not None:
-            inside = rows.within(window)
-            allowed = inside if allowed is None else inside & allowed
-        if where is not None:
-            passing = self.columns().mask(where, len(rows))
-            allowed = passing if allowed is None else passing & allowed
-        return allowed
 
     @property
     def quantised(self) -> QuantisedRows:

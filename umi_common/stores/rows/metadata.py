@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from umi_common.embedders.cache import LruCache
 from umi_common.filters import And, Comparison, Filter, Or, holds, identity
 from umi_common.filters.tree import ORDERINGS, comparisons
 from umi_common.stores.arrays import Growing
-from umi_common.stores.rows.rows import Mask
-from umi_common.types import Metadata, MetadataValue
+from umi_common.stores.rows.rows import Mask, Rows
+from umi_common.types import Metadata, MetadataValue, TimeRange
 
 NO_VALUE = 0
 """Code in the rows that lack the key or hold None under it."""
@@ -30,6 +30,24 @@ KINDS_READ_MAX = 1_000
 
 _PLAIN = frozenset({str, int, float})
 """Types whose values are their own `identity`. Calling `identity` for them, too, would double the time of `add`."""
+
+
+def allowed_rows(
+    rows: Rows, columns: Callable[[], MetadataColumns], where: Filter | None, window: TimeRange | None
+) -> Mask | None:
+    """(n,) whether each row is living and passes the filter and the time range; None: all rows do.
+
+    Args:
+        columns: Returns the metadata of at least these rows; called only if there is a filter.
+    """
+    allowed = None if rows.living == len(rows) else rows.alive
+    if window is not None:
+        inside = rows.within(window)
+        allowed = inside if allowed is None else inside & allowed
+    if where is not None:
+        passing = columns().mask(where, len(rows))
+        allowed = passing if allowed is None else passing & allowed
+    return allowed
 
 
 class MetadataColumns:
