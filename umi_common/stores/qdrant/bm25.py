@@ -19,6 +19,7 @@ import numpy as np
 
 from umi_common.config import LexicalConfig
 from umi_common.pool import NO_SOURCE, Bools, Floats, Ints, rare_frequency
+from umi_common.stores.arrays import distinct
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.bm25 import Weighting
 from umi_common.stores.qdrant.connection import models
@@ -137,7 +138,8 @@ class CandidateScorer:
             rows = np.flatnonzero(is_listed & (source != NO_SOURCE))
             if not len(rows):
                 continue
-            codes, column = np.unique(source[rows], return_inverse=True)
+            codes = distinct(source[rows])
+            column = codes.searchsorted(source[rows])
             belongs = (column[:, np.newaxis] == np.arange(len(codes))).astype(np.float64)  # (rows, sources)
             tf_of_sources, lengths_of_sources = tf[:, rows] @ belongs, lengths[rows] @ belongs
             weighting = Weighting(self.config, len(codes), float(lengths_of_sources.sum()) / len(codes) or 1.0)
