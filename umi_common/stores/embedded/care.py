@@ -21,7 +21,7 @@ from umi_common.stores.dense.vectors import remove_others
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.failpoints import failpoint
 from umi_common.stores.ledger.codec import Entry, checked
-from umi_common.stores.ledger.ledger import Ledger
+from umi_common.stores.ledger.ledger import IDS_NAMED, Ledger
 from umi_common.stores.ledger.sqlite import DATABASE_ERRORS
 from umi_common.stores.lexical.file import drop
 from umi_common.stores.rows.rows import Rows
@@ -35,8 +35,6 @@ SAMPLE = 1_000
 DAMAGED_NAMED = 100
 """Largest number of damaged chunks, and of damaged vectors, that verify() names. It reads no chunks after it has found
 more."""
-IDS_NAMED = 3
-"""Largest number of ids in the message about a problem."""
 RESTORE = "restore umi.db from a copy"
 """Advice for damage that repair() cannot correct."""
 PROBLEMS_MAX = 10

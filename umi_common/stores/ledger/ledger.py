@@ -68,7 +68,7 @@ VECTORS_AT_ONCE = 250
 READER_SECONDS = 1.0
 """Longest wait of `compact` and `close` for readers of an older state, in seconds; a search reads for milliseconds."""
 IDS_NAMED = 3
-"""Largest number of ids in the message about damaged vectors."""
+"""Largest number of ids in the message about a problem."""
 COMMITS_KEPT = 100_000
 """Number of the newest commits that the table `commits` keeps, some 5 MB. An index that was saved before the oldest
 kept commit is built again from all texts."""
