@@ -6,8 +6,10 @@ of their ids. V is the number of query variations (number 0 is the original quer
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any, TypeVar
 
 import numpy as np
@@ -341,8 +343,8 @@ def source_codes(sources: Iterable[str | int | None]) -> Ints:
     Args:
         sources: The name of each row's source, or its number in a store.
     """
-    codes: dict[str | int | None, int] = {None: NO_SOURCE, NO_SOURCE: NO_SOURCE}
-    return np.array([codes.setdefault(source, len(codes) - 2) for source in sources], np.int64)
+    codes: dict[str | int | None, int] = defaultdict(count().__next__, {None: NO_SOURCE, NO_SOURCE: NO_SOURCE})
+    return np.fromiter(map(codes.__getitem__, sources), np.int64)
 
 
 def sums_by(places: Ints, values: Floats, count: int) -> Floats:
