@@ -68,7 +68,7 @@ class Rewriter(Protocol):
 
 @runtime_checkable
 class Reranker(Protocol):
-    """Scores candidates against the query, for example a cross-encoder."""
+    """Scores candidates against the query, for example a cross-encoder. `rerank` may be async."""
 
     def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         """One score per text, aligned with texts: a finite number, larger is better, or -inf, which drops the text.

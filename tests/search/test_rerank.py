@@ -191,20 +191,37 @@ def test_a_reranker_judges_the_text_that_is_searched_with_the_titles_above_it():
 
 
 async def scores_from_a_service(query: str, texts: Sequence[str]) -> list[float]:
+    await asyncio.sleep(0)
     return canteen_first(query, texts)
 
 
 class AsyncService:
     async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
-        return canteen_first(query, texts)
+        return await scores_from_a_service(query, texts)
 
 
 class AsyncCall:
     async def __call__(self, query: str, texts: Sequence[str]) -> list[float]:
-        return canteen_first(query, texts)
+        return await scores_from_a_service(query, texts)
 
 
 @pytest.mark.parametrize("model", [scores_from_a_service, AsyncService(), AsyncCall()])
-def test_an_async_reranker_is_refused_at_once_instead_of_failing_in_every_search(store, model):
-    with pytest.raises(ConfigError, match="is async; expected a function that returns the scores"):
-        DualRetriever(store, reranker=model)
+async def test_an_async_reranker_has_the_last_word_in_searches_of_both_kinds(store, model):
+    umi = DualRetriever(store, reranker=model)
+    results = [umi.search(QUERY), await umi.asearch(QUERY), *await umi.asearch_many([QUERY] * 3)]
+    assert {result.ids[0] for result in results} == {"c"}
+    assert not any(result.degraded for result in results)
+
+
+async def test_an_async_reranker_that_fails_or_hangs_is_named_in_degraded(store):
+    async def refused(query: str, texts: Sequence[str]) -> list[float]:
+        raise ConnectionError("no route")
+
+    async def hanging(query: str, texts: Sequence[str]) -> list[float]:
+        await asyncio.Event().wait()
+        return []
+
+    for model in (refused, hanging):
+        umi = DualRetriever(store, reranker=model, config=UmiConfig(rerank={"timeout_seconds": 0.2}))
+        for result in (umi.search(QUERY), await umi.asearch(QUERY)):
+            assert len(result) and [loss.part for loss in result.degraded] == ["reranker"]

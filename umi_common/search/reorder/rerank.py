@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from inspect import iscoroutinefunction
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from umi_common.pool import Pool
 from umi_common.ranking.fusion import best_first
 from umi_common.runtime.calls import Body, value_of
 from umi_common.runtime.guards import ThreadLimiter
+from umi_common.runtime.loop_thread import LoopThread
 from umi_common.runtime.losses import BadReply, log_bug, reason_of
 from umi_common.search.rank import RankedPool
 from umi_common.search.trace import TraceBuilder
@@ -30,38 +30,32 @@ def as_reranker(model: Any) -> ScoreTexts:
 
     Args:
         model: A `Reranker`, a cross-encoder of LangChain (`score(pairs)`) or sentence-transformers (`predict(pairs)`),
-            or a function (query, texts) -> scores.
+            or a function (query, texts) -> scores. The function or method may be async; its calls then run on an event
+            loop in a thread of its own.
 
     Raises:
-        ConfigError: If `model` is none of these, or is async.
+        ConfigError: If `model` is none of these.
     """
     if isinstance(model, type):
         raise ConfigError(f"reranker is the class {model.__name__}; expected an instance of it: {model.__name__}(...)")
-    rerank = getattr(model, "rerank", None)
-    if callable(rerank):
-        _check_sync(rerank)
-        return lambda query, texts: rerank(query, texts)
+    score = _score_function(model)
+    loop_thread = LoopThread("umi-async-reranker")
+    return lambda query, texts: loop_thread.call(lambda given: score(*given), None, (query, texts))
+
+
+def _score_function(model: Any) -> Callable[[str, Sequence[str]], Any]:
+    """The function (query, texts) of a model that returns its scores, or an awaitable of them."""
+    if callable(rerank := getattr(model, "rerank", None)):
+        return rerank  # type: ignore[no-any-return]
     for name in ("score", "predict"):
-        method = getattr(model, name, None)
-        if callable(method):
-            _check_sync(method)
-            return lambda query, texts, method=method: method([(query, text) for text in texts])  # type: ignore[misc]
+        if callable(method := getattr(model, name, None)):
+            return lambda query, texts: method([(query, text) for text in texts])
     if callable(model):
-        _check_sync(model)
-        return lambda query, texts: model(query, texts)
+        return model  # type: ignore[no-any-return]
     raise ConfigError(
         f"reranker is {type(model).__name__}; expected an object with rerank(query, texts), score(pairs) or "
         "predict(pairs), or a function (query, texts) -> scores"
     )
-
-
-def _check_sync(function: Any) -> None:
-    """Raise ConfigError for an async function: no search would get its scores, because it runs in a thread."""
-    if iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
-        raise ConfigError(
-            f"reranker {getattr(function, '__name__', type(function).__name__)} is async; expected a function that "
-            "returns the scores: it runs in a thread, and may call asyncio.run(...)"
-        )
 
 
 class Reranking:
