@@ -230,7 +230,7 @@ class FusionConfig(Frozen):
 
 class NeighboursConfig(Frozen):
     """A chunk's score gains from the chunks beside it and from its source; formulas in `ranking.neighbours`. A chunk
-    below a heading that is a chunk of its own comes directly behind it (`search.reorder.headings`)."""
+    below a heading that is a chunk of its own comes directly behind it (`search.reorder.sources.headings`)."""
 
     enabled: bool = True
     previous: NotNegative = 0.6

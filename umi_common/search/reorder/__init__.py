@@ -10,6 +10,7 @@ calls the stages in this order, and then calls `rerank`:
     lookup/            by the query's codes, names, phrases and keywords, found verbatim
     word_runs          by the runs of the query's words that the text holds
     alike              of candidates that are nearly alike, the one that holds more of the query's words comes first
+    sources/           by what else the source holds: a heading or a question before the text, a title of all
     excluded           candidates that hold words that the query excludes come behind candidates without these words
     in_time_order      of candidates with nearly equal scores, the latest or the oldest is raised if the query asks so
     rerank             by a cross-encoder or another model of the caller

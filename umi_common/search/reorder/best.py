@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ BEHIND = 0.99
 @dataclass(frozen=True, slots=True, eq=False)
 class Best:
     """The best k candidates of a ranking, sorted by row. A stage returns `sorted_by`, `after_passing`,
-    `put_behind` or `ranked`."""
+    `in_order`, `put_behind` or `ranked`."""
 
     stage: str
     """Name of the stage in `Hit.stages` and in the trace."""
@@ -47,6 +47,12 @@ class Best:
     def scores(self) -> Floats:
         """(k,) a copy of the rows' scores."""
         return self.ranked.scores[self.rows]
+
+    @property
+    def order(self) -> list[int]:
+        """The indices of `rows`, best first."""
+        indices: list[int] = np.searchsorted(self.rows, self.ranked.order[: len(self.rows)]).tolist()
+        return indices
 
     def leading(self, count: int, share: float) -> list[int]:
         """Indices of `rows`, best first: of the best `count` candidates, those with a score above 0 that is at least
@@ -75,14 +81,16 @@ class Best:
         Args:
             passes: (a, b) -> whether candidate a passes candidate b; both are indices of `rows`.
         """
+        return self.in_order(inserted(self.order, passes))
+
+    def in_order(self, order: Sequence[int]) -> RankedPool:
+        """The ranking with these candidates in another order; the i-th of them gets the score of the former i-th.
+
+        Args:
+            order: All indices of `rows`, best first.
+        """
         first = self.ranked.order[: len(self.rows)]
-        order: list[int] = []
-        for new in np.searchsorted(self.rows, first).tolist():
-            at = len(order)
-            while at and passes(new, order[at - 1]):
-                at -= 1
-            order.insert(at, new)
-        rows = self.rows[order]
+        rows = self.rows[list(order)]
         if np.array_equal(rows, first):
             return self.ranked
         changed = np.array(self.ranked.scores)
@@ -113,3 +121,19 @@ class Best:
         """The ranking with its first k rows in the order of `rows`, and with new scores (n,)."""
         order = np.concatenate([rows, self.ranked.order[len(rows) :]])
         return replace(self.ranked, order=order, scores=scores, stages={**self.ranked.stages, self.stage: scores})
+
+
+def inserted(order: Iterable[int], passes: Callable[[int, int], bool]) -> list[int]:
+    """An order after an insertion sort: from the first to the last, each moves forward as long as it passes the one
+    directly before it.
+
+    Args:
+        passes: (a, b) -> whether a passes b.
+    """
+    after: list[int] = []
+    for new in order:
+        at = len(after)
+        while at and passes(new, after[at - 1]):
+            at -= 1
+        after.insert(at, new)
+    return after

@@ -18,9 +18,7 @@ from umi_common.search.rank import RankedPool
 from umi_common.search.recall import Components
 from umi_common.search.reorder import (
     alike,
-    answers,
     excluded,
-    headings,
     in_time_order,
     late_interaction,
     number_pairs,
@@ -29,6 +27,7 @@ from umi_common.search.reorder import (
 )
 from umi_common.search.reorder.best import CANDIDATES, Best
 from umi_common.search.reorder.lookup.stage import lookup_of, reorder_by_lookup
+from umi_common.search.reorder.sources import answers, documents, headings
 from umi_common.search.reorder.words import words_in
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
@@ -97,6 +96,8 @@ def reorder_stages(
         yield ReorderStage("alike", alike.COMPARED, by_words)
     if config.neighbours.enabled:
         yield from _by_what_is_before(request, pool, order)
+        in_documents = partial(documents.reorder_in_documents, query=request.asked, terms_of=terms_of or words_in)
+        yield ReorderStage("documents", CANDIDATES, in_documents)
     if config.fusion.alike and request.exclusion is not None and terms_of is not None:
         exclude = partial(excluded.reorder_excluded, exclusion=request.exclusion, terms_of=terms_of)
         yield ReorderStage("excluded", CANDIDATES, exclude)

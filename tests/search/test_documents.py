@@ -1,0 +1,126 @@
+"""A question that names a document finds the part of it that answers, not its first page."""
+
+from __future__ import annotations
+
+import pytest
+
+from umi_common import Chunk, DualRetriever, HybridStore
+from umi_common.query.answer_forms import form_asked
+from umi_common.search.reorder.sources.documents import title_of
+
+HEAD = """{title}
+This agreement is made between {landlord} (the landlord) and {tenant} (the tenant). It governs the office lease and
+replaces all earlier agreements."""
+CLAUSES = {
+    "term": "1. Term\nThe tenancy begins on {day} {month} 2025 and runs for {years} years.",
+    "rent": "2. Rent\nEUR {rent} a month are paid in advance.",
+    "pets": "3. Animals\nDogs need the written consent of the landlord.",
+    "sublet": "4. Subletting\nRooms are not sublet without consent.",
+    "end": "5. Notice\nEither party gives {notice} months' notice by registered letter.",
+}
+LEASES = {
+    "brandl": {"landlord": "Egger Ltd", "tenant": "Brandl GmbH", "day": 1, "month": "April", "years": 3},
+    "novak": {"landlord": "Thoma Ltd", "tenant": "Novak GmbH", "day": 1, "month": "July", "years": 5},
+    "dorn": {"landlord": "Crane Ltd", "tenant": "Dorn GmbH", "day": 15, "month": "May", "years": 2},
+}
+
+
+def leases(*, title_in_each: bool) -> list[Chunk]:
+    """Three leases of one head and five clauses each; the clauses are searched with or without the title."""
+    chunks = []
+    for at, (name, facts) in enumerate(LEASES.items()):
+        title = f"Office lease agreement between {facts['landlord']} and {facts['tenant']}"
+        texts = {"head": HEAD, **CLAUSES}
+        for position, (part, text) in enumerate(texts.items()):
+            shown = text.format(title=title, rent=1900 + 170 * at, notice=3 + at, **facts)
+            searched = f"{title}\n{shown}" if title_in_each and part != "head" else None
+            id = f"{name}-{part}"
+            chunks.append(Chunk(id, shown, source=f"{name}.pdf", position=position, search_text=searched))
+    return chunks
+
+
+@pytest.mark.parametrize("title_in_each", [True, False])
+@pytest.mark.parametrize(
+    ("question", "part"),
+    [
+        ("when does the office lease agreement with {tenant} start", "term"),
+        ("how much does {tenant} pay under the office lease", "rent"),
+        ("rent in the office lease agreement with {tenant}", "rent"),
+        ("does the office lease with {tenant} allow dogs?", "pets"),
+        ("notice period office lease {tenant}", "end"),
+    ],
+)
+def test_the_clause_that_answers_comes_before_the_head_that_repeats_the_contract_s_name(question, part, title_in_each):
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(leases(title_in_each=title_in_each))
+        for name, facts in LEASES.items():
+            found = umi.search(question.format(**facts))
+            assert found.ids[0] == f"{name}-{part}"
+            assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+
+
+@pytest.mark.parametrize("title_in_each", [True, False])
+@pytest.mark.parametrize(
+    "question",
+    [
+        "office lease agreement {landlord} {tenant}",
+        "which earlier agreements does the office lease with {tenant} replace",
+        "summary of the office lease agreement with {tenant}",
+    ],
+)
+def test_the_head_stays_first_if_it_answers_or_if_the_document_is_asked_for(question, title_in_each):
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(leases(title_in_each=title_in_each))
+        for name, facts in LEASES.items():
+            assert umi.search(question.format(**facts)).ids[0] == f"{name}-head"
+
+
+def test_in_a_talk_the_first_message_is_no_title():
+    lines = [
+        "Ann: Summer party\nWho brings the Nudelsalat this year?",
+        "Bob: I could bring bread.",
+        "Ann: Thanks, and the salad?",
+        "Cem: The salad of last year was too salty.",
+    ]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(f"m{at}", line, source="chat", position=at) for at, line in enumerate(lines)])
+        found = umi.search("summer party salad")
+        assert all(stage != "documents" or hit.stages[stage] == hit.score for hit in found for stage in hit.stages)
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "answers"),
+    [
+        ("when does it start", "It begins on 1 April 2025.", True),
+        ("when does it start", "It begins after the signature of 2 parties.", False),
+        ("deadline for offers", "Offers arrive by 3 May, 10:00.", True),
+        ("notice period", "three months before the end", True),
+        ("how long is the probation", "The first 2 months", True),
+        ("how much is the deposit", "a deposit of EUR 900", True),
+        ("wann beginnt der Vertrag", "Er beginnt am 1. Oktober.", True),
+    ],
+)
+def test_a_question_asks_for_a_date_a_length_of_time_or_an_amount(query, text, answers):
+    form = form_asked(query)
+    assert form is not None
+    assert (form.search(text) is not None) == answers
+
+
+@pytest.mark.parametrize(
+    "query", ["by how much did it rise", "how much water do I need", "date picker bug", "who is it"]
+)
+def test_other_questions_ask_for_no_known_form(query):
+    assert form_asked(query) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Lease with Brandl\nThis agreement is made", "Lease with Brandl"),
+        ("This agreement is made.\nIt governs", ""),
+        ("Lease with Brandl", ""),
+        ("# Jarrowby\n\nA market town.", "# Jarrowby"),
+    ],
+)
+def test_a_title_is_a_first_line_that_ends_no_sentence(text, title):
+    assert title_of(text) == title

@@ -1,0 +1,187 @@
+"""Choose among the chunks of a document that the query names.
+
+"When does the lease with Brandl start?" names a contract and asks for one of its clauses. The first chunk of the
+contract holds its name, often twice, and is found first; the clause says "begins on 1 April" and perhaps no word of the
+name. So the words that name a document choose the document, and only the other words of the query choose its chunk.
+
+A document is a source of one of the best `LEADING` candidates, with at least `CHUNKS_MIN` candidates and no two
+speakers. Of the query's terms without function words,
+
+    name    those that `NAMED_SHARE` of the source's candidates hold, and those of the title: the first line of its
+            first chunk, of at most `TITLE_WORDS` words, that ends no sentence and has text below it
+    other   the rest; nothing changes if there is no name or no other term
+    value   of a chunk: number of the other terms that it holds, + 1 if it holds what the query asks for by its form,
+            such as a date for "when" (`form_asked`)
+    head    the first chunk, if it holds terms of the name, and at least `REPEATED` times as often as the median of the
+            source's candidates
+
+Then candidates move within their source:
+
+    1. Up to `BEFORE_HEAD` others move before the head if it is one of the best `LEADING`, those with the largest value
+       first. Their value is at least 1 and not smaller than that of the head.
+    2. A chunk of the form that is asked for passes the one directly before it that is not of this form, if it holds the
+       same other terms or more, and has at least `NEAR` of its score.
+
+The i-th candidate then gets the score of the former i-th. Measured in docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from umi_common.pool import NO_SOURCE
+from umi_common.query.answer_forms import form_asked
+from umi_common.search.rank import RankedPool
+from umi_common.search.reorder.best import Best, inserted
+from umi_common.search.reorder.number_pairs import TermsOf
+from umi_common.search.reorder.speaker import speaker_of
+from umi_common.search.reorder.words import content_words, words_in
+
+LEADING = 3
+"""Number of best candidates whose sources are read, and one of which is a head; 1 and 5 give nearly the same."""
+CHUNKS_MIN = 3
+"""Smallest number of candidates of a document."""
+NAMED_SHARE = 0.8
+"""Share of a source's candidates that hold a term of its name; .7 and .9 give the same."""
+TITLE_WORDS = 25
+"""Largest number of words of a title."""
+REPEATED = 2
+"""How many times as often a head holds the name as other chunks: a title above each chunk makes none of them a head."""
+BEFORE_HEAD = 2
+"""Largest number of chunks that move before a head."""
+NEAR = 0.5
+"""Smallest share of the score of the chunk that is passed; .3 and .7 give the same."""
+OF_THE_WHOLE = frozenset(["about", "abstract", "introduction", "outline", "overview", "summary"])
+"""Words that ask for a document as a whole, which its head describes; they are no other terms."""
+SENTENCE_END = (".", "!", "?", "…", "。", "！", "？", ",", ";", ":")
+"""Signs with which no title ends."""
+BEGINNING = 3
+"""Number of first letters that a word and the query's word have in common if they may have the same term. Computing the
+terms of all words of fifty texts would take milliseconds."""
+
+
+class Terms:
+    """Counts the terms of a query in texts."""
+
+    def __init__(self, query: str, terms_of: TermsOf) -> None:
+        words = [word for word in dict.fromkeys(content_words(query)) if word not in OF_THE_WHOLE]
+        self.of_query = frozenset(term for word in words for term in terms_of(word))
+        self._beginnings = {word[:BEGINNING] for word in words}
+        self._terms_of = terms_of
+        self._term_of_word: dict[str, frozenset[str]] = {}
+
+    def counts(self, text: str) -> Counter[str]:
+        """By term of the query, its number of occurrences in a text, if there are any."""
+        found: Counter[str] = Counter()
+        for word in words_in(text):
+            if word[:BEGINNING] in self._beginnings:
+                found.update(self._of_word(word))
+        return found
+
+    def _of_word(self, word: str) -> frozenset[str]:
+        if word not in self._term_of_word:
+            self._term_of_word[word] = self.of_query.intersection(self._terms_of(word))
+        return self._term_of_word[word]
+
+
+@dataclass(frozen=True)
+class Document:
+    """The candidates of one source, compared by the definitions at the top of this file."""
+
+    head: int | None
+    others: Mapping[int, frozenset[str]]
+    """By member, best first, the terms of the query that it holds and that are not of the document's name. Members are
+    indices of `Best.rows`."""
+    of_form: frozenset[int]
+    """The members that hold what the query asks for by its form."""
+
+    def value(self, member: int) -> int:
+        """The value of a member."""
+        return len(self.others[member]) + (member in self.of_form)
+
+
+def reorder_in_documents(best: Best, *, query: str, terms_of: TermsOf) -> RankedPool:
+    """The ranking with candidates moved within their sources, as the top of this file describes."""
+    scores, order = best.scores.tolist(), best.order
+    leading = order[:LEADING]
+    documents = list(_documents(best, query, terms_of))
+    for document in documents:
+        if document.head in leading:
+            order = _others_before_head(order, document, document.head)
+        if document.of_form:
+            order = _of_form_before_others(order, document, scores)
+    best.facts["documents"] = len(documents)
+    return best.in_order(order)
+
+
+def _documents(best: Best, query: str, terms_of: TermsOf) -> Iterator[Document]:
+    """The documents that the query names, of the best candidates."""
+    terms, form = Terms(query, terms_of), form_asked(query)
+    if len(terms.of_query) + (form is not None) < 2:  # no name, or nothing beside it
+        return
+    sources, order = best.pool.source[best.rows].tolist(), best.order
+    for source in dict.fromkeys(sources[at] for at in order[:LEADING]):
+        members = [at for at in order if sources[at] == source]
+        if source == NO_SOURCE or len(members) < CHUNKS_MIN:
+            continue
+        speakers = {speaker_of(best.chunks[at]) for at in members}
+        if len(speakers - {None}) < 2 and (document := _named(best, members, terms, form)):
+            yield document
+
+
+def _named(best: Best, members: Sequence[int], terms: Terms, form: re.Pattern[str] | None) -> Document | None:
+    """The document of these members; None if the query does not name it, or asks for nothing else."""
+    texts = {at: best.chunks[at].indexed_text for at in members}
+    counts = {at: terms.counts(text) for at, text in texts.items()}
+    holding = Counter(term for own in counts.values() for term in own)
+    name = {term for term, number in holding.items() if number >= NAMED_SHARE * len(members)}
+    first = _first_chunk(best, members)
+    if first is not None:
+        name.update(terms.counts(title_of(texts[first])))
+    if not name or not (terms.of_query - name or form):
+        return None
+    occurrences = {at: sum(own[term] for term in name) for at, own in counts.items()}
+    is_head = first is not None and occurrences[first] >= max(1, REPEATED * median(occurrences.values()))
+    return Document(
+        head=first if is_head else None,
+        others={at: frozenset(own.keys() - name) for at, own in counts.items()},
+        of_form=frozenset(at for at, text in texts.items() if form is not None and form.search(text)),
+    )
+
+
+def _first_chunk(best: Best, members: Sequence[int]) -> int | None:
+    """The member that is the first chunk of its source, by its position 0 or, if there is none, 1; None: no member."""
+    positions = best.pool.position[best.rows]
+    first = min(members, key=lambda at: int(positions[at]))
+    return first if 0 <= positions[first] <= 1 else None
+
+
+def title_of(text: str) -> str:
+    """The title with which a text begins; "" if it begins with none."""
+    line, _, below = text.strip().partition("\n")
+    is_title = below and len(words_in(line)) <= TITLE_WORDS and not line.rstrip().endswith(SENTENCE_END)
+    return line if is_title else ""
+
+
+def _others_before_head(order: list[int], document: Document, head: int) -> list[int]:
+    """An order of candidates after the first rule."""
+    at, value = order.index(head), document.value
+    may = [each for each in order[at + 1 :] if each in document.others and value(each) >= max(1, value(head))]
+    moved = sorted(may, key=value, reverse=True)[:BEFORE_HEAD]
+    return [*order[:at], *moved, *(each for each in order[at:] if each not in moved)]
+
+
+def _of_form_before_others(order: list[int], document: Document, scores: Sequence[float]) -> list[int]:
+    """An order of candidates after the second rule."""
+    others, of_form = document.others, document.of_form
+
+    def passes(one: int, other: int) -> bool:
+        if one == document.head or one not in of_form or other in of_form or other not in others:
+            return False
+        return others[one] >= others[other] and scores[one] >= NEAR * scores[other]
+
+    return inserted(order, passes)
