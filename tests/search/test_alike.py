@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from umi_common import Chunk, DualRetriever, HybridStore
 from umi_common.pool import Pool
 from umi_common.search.rank import RankedPool
-from umi_common.search.reorder.alike import CHARACTERS_MAX, Words, reorder_alike
+from umi_common.search.reorder.alike import CHARACTERS_MAX, AskedWords, Words, reorder_alike
 from umi_common.search.reorder.best import Best
-from umi_common.search.reorder.words import words_in
 
 STAGE = "alike"
 PLACES = ("Bistro Anker", "Golden Wok", "Pizzeria Rosa", "School kitchen Elm Street")
@@ -253,7 +252,7 @@ def test_every_text_stays_and_equal_texts_keep_their_order(texts, query):
 
 
 def test_words_of_two_fields_are_no_neighbours():
-    query = words_in("the form of Mr Miller")
+    query = AskedWords("the form of Mr Miller")
     assert Words("the form of Ann Miller", query).order[0] == 3
     assert Words("FORM Surname: Cole Town: Leeds Date of birth: 3.5.1970 Doctor: Dr Miller", query).order[0] == 0
 

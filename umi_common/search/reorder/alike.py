@@ -85,6 +85,19 @@ JOINED = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 compared by their parts."""
 
 
+class AskedWords:
+    """The words of a query, by which texts are compared."""
+
+    def __init__(self, query: str) -> None:
+        self.words = words_with_numbers(query)
+        self.content = frozenset(self.words).difference(all_function_words()) | NEGATIONS.intersection(self.words)
+        """The query's words without function words other than negations."""
+        self.joined = frozenset(word for word in joined_in(query) - all_function_words() if not word[0].isdigit())
+        """The query's words and hyphenated words, without function words and numbers."""
+        self.read = reader_for(self.words)
+        """Returns the words of a text."""
+
+
 class Words:
     """The words of one text, and the query's words among them, by the formulas at the top of this file.
 
@@ -92,26 +105,14 @@ class Words:
 
     Args:
         text: A text longer than `CHARACTERS_MAX` counts as a text without words.
-        query: The words of the query, in order.
-        joined: `joined_in` of the query, without function words and numbers.
         of_period: Whether the text is of the period that the query names.
-        read: Returns the words of a text, as `reader_for` of the query.
     """
 
-    def __init__(
-        self,
-        text: str,
-        query: Sequence[str],
-        joined: frozenset[str] = frozenset(),
-        *,
-        of_period: bool = False,
-        read: Callable[[str], tuple[str, ...]] = words_in,
-    ) -> None:
-        self._text, self._query, self._joined = text, query, joined
-        self._words = read(text) if len(text) <= CHARACTERS_MAX else ()
+    def __init__(self, text: str, query: AskedWords, *, of_period: bool = False) -> None:
+        self._text, self._query = text, query
+        self._words = query.read(text) if len(text) <= CHARACTERS_MAX else ()
         self.all = frozenset(self._words)
-        self._common = common = self.all.intersection(query)
-        self._content = (common - all_function_words()) | (common & NEGATIONS)
+        self._content = query.content & self.all
         self.held = self._content | {PERIOD} if of_period else self._content
 
     @cached_property
@@ -123,8 +124,8 @@ class Words:
     @cached_property
     def whole(self) -> frozenset[str]:
         if self._text.isascii() and "-" not in self._text:  # `all` holds these words already, and is faster
-            return self._joined & self.all
-        return self._joined & joined_in(self._text) if self._words else frozenset()
+            return self._query.joined & self.all
+        return self._query.joined & joined_in(self._text) if self._words else frozenset()
 
     @cached_property
     def firsts(self) -> list[int]:
@@ -140,13 +141,14 @@ class Words:
         """Number of pairs in neighbours(i), and in touching(i), at the top of this file."""
         steps = [(then - at, (one, other)) for (at, one), (then, other) in pairwise(self._places)]
         near, beside = ({pair for distance, pair in steps if distance <= most} for most in (REACH, 1))
-        asked = pairwise(word for word in self._query if word in self._common)
-        return len(near.intersection(asked)), len(beside.intersection(pairwise(self._query)))
+        asked = pairwise(word for word in self._query.words if word in self.all)
+        return len(near.intersection(asked)), len(beside.intersection(pairwise(self._query.words)))
 
     @cached_property
     def _places(self) -> list[tuple[int, str]]:
         """The query's words in the text, each with its index among the words of the text."""
-        return [(at, word) for at, word in enumerate(self._words) if word in self._common]
+        asked = self.all.intersection(self._query.words)
+        return [(at, word) for at, word in enumerate(self._words) if word in asked]
 
 
 def reorder_alike(best: Best, *, query: str, of_period: Bools | None = None) -> RankedPool:
@@ -155,12 +157,9 @@ def reorder_alike(best: Best, *, query: str, of_period: Bools | None = None) -> 
     Args:
         of_period: (n,) whether a row is of the period that the query names; None: it names none.
     """
-    query = query[:CHARACTERS_MAX]
-    query_words = words_with_numbers(query)
-    joined = frozenset(word for word in joined_in(query) - all_function_words() if not word[0].isdigit())
+    asked = AskedWords(query[:CHARACTERS_MAX])
     inside = [False] * len(best.rows) if of_period is None else of_period[best.rows].tolist()
-    read, pairs = reader_for(query_words), zip(best.texts, inside, strict=True)
-    texts = [Words(text, query_words, joined, of_period=at, read=read) for text, at in pairs]
+    texts = [Words(text, asked, of_period=at) for text, at in zip(best.texts, inside, strict=True)]
     scores = best.scores.tolist()
 
     def passes(one: int, other: int) -> bool:
@@ -168,14 +167,12 @@ def reorder_alike(best: Best, *, query: str, of_period: Bools | None = None) -> 
         if scores[one] < SCORE * scores[other]:
             return False
         if a.held != b.held:
-            fuller = a.held > b.held
-        else:
-            fuller = (
-                (a.sorted_asked == b.sorted_asked and a.order > b.order)
-                or (a.order[0] >= b.order[0] and _earlier(a.firsts, b.firsts))
-                or a.whole > b.whole
-            )
-        return fuller and _common(a.all, b.all) + _common(a.pairs, b.pairs) >= SHARED
+            return a.held > b.held and _alike(a, b)
+        return _alike(a, b) and (
+            (a.sorted_asked == b.sorted_asked and a.order > b.order)
+            or (a.order[0] >= b.order[0] and _earlier(a.firsts, b.firsts))
+            or a.whole > b.whole
+        )
 
     return best.after_passing(passes)
 
@@ -216,6 +213,10 @@ def _earlier(one: Sequence[int], other: Sequence[int]) -> bool:
 
 def _much_earlier(one: int, other: int) -> bool:
     return other >= max(2 * one, BEGINNING)
+
+
+def _alike(one: Words, other: Words) -> bool:
+    return _common(one.all, other.all) + _common(one.pairs, other.pairs) >= SHARED
 
 
 def _common(one: frozenset[Any], other: frozenset[Any]) -> float:

@@ -109,10 +109,10 @@ def reorder_stages(
 
 def _by_what_is_before(request: SearchRequest, pool: Pool, order: Ints) -> Iterator[ReorderStage]:
     """The stages that put a chunk behind the one before it in its source: below a heading, after a question."""
-    if below := headings.rows_below(pool, order):
+    if below := headings.rows_below(pool, order[: headings.HEADINGS_READ]):
         more = partial(headings.below_headings, pool, below)
         yield ReorderStage("headings", headings.HEADINGS_READ, headings.reorder_below_headings, more)
-    if after := answers.rows_after(pool, order):
+    if after := answers.rows_after(pool, order[: answers.QUESTIONS_READ]):
         more = partial(answers.after_questions, pool, after)
         by_questions = partial(answers.reorder_answers, query=request.asked)
         yield ReorderStage("answers", answers.QUESTIONS_READ, by_questions, more)

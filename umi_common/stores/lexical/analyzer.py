@@ -182,6 +182,8 @@ class Analyzer:
 
     def terms_of_piece(self, piece: str) -> tuple[str, ...]:
         """Terms of one item of `pieces(text)`; uncached."""
+        if piece.isalpha() and piece.isascii():  # nearly all; such a piece is one token, without signs
+            return self.analyse_token(piece)
         if piece.startswith(spellings.WHOLE):
             return (piece[1:],)
         if "," in piece:

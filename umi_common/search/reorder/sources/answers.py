@@ -37,13 +37,21 @@ TALK_HOURS = 1.0
 QUESTION_MARKS = ("?", "？")
 
 
-def rows_after(pool: Pool, order: Ints) -> dict[int, int]:
-    """The row after each of the first `QUESTIONS_READ` rows that may answer it by lengths, positions and times.
+def rows_after(pool: Pool, rows: Ints) -> dict[int, int]:
+    """By each of these rows that may be a question, by length: the next row of its source, if it may answer, by time.
 
-    Args:
-        order: The rows of the pool, best first.
+    In a source with several rows at one position, it is the first that may answer.
     """
-    return {row: after for row in order[:QUESTIONS_READ].tolist() if (after := _after(pool, row)) is not None}
+    source, position, age = pool.source, pool.position, pool.age_hours
+    rows = rows[(pool.length[rows] <= QUESTION_TERMS) & (source[rows] != NO_SOURCE) & (position[rows] != NO_POSITION)]
+    follows = (source == source[rows, np.newaxis]) & (position == position[rows, np.newaxis] + 1)
+    found: dict[int, int] = {}
+    for question, answer in zip(*(each.tolist() for each in follows.nonzero()), strict=True):
+        row = int(rows[question])
+        later = age[row] - age[answer]
+        if 0 <= later <= TALK_HOURS or (np.isnan(age[row]) and np.isnan(age[answer])):
+            found.setdefault(row, answer)
+    return found
 
 
 def after_questions(pool: Pool, after: Mapping[int, int], chunks: Mapping[str, Chunk]) -> Iterator[int]:
@@ -78,22 +86,11 @@ def _questions_and_replies(best: Best) -> list[tuple[int, int]]:
     """(question, the chunk after it, which is none) as indices of `best.rows`, whoever speaks."""
     index_of = {row: at for at, row in enumerate(best.rows.tolist())}
     questions = [at for at in best.leading(QUESTIONS_MAX, SCORE) if _asks(best.chunks[at])]
-    replies = [index_of.get(_after(best.pool, int(best.rows[at]))) for at in questions]
+    after = rows_after(best.pool, best.rows[questions])
+    replies = [index_of.get(after.get(int(best.rows[at]))) for at in questions]
     pairs = zip(questions, replies, strict=True)
     return [(at, reply) for at, reply in pairs if reply is not None and not _asks(best.chunks[reply])]
 
 
 def _asks(chunk: Chunk) -> bool:
     return chunk.text.rstrip().endswith(QUESTION_MARKS)
-
-
-def _after(pool: Pool, question: int) -> int | None:
-    """The next row of the question's source, if its time and the question's length allow that it answers; else None."""
-    source, position, age = pool.source[question], pool.position[question], pool.age_hours[question]
-    if source == NO_SOURCE or position == NO_POSITION or pool.length[question] > QUESTION_TERMS:
-        return None
-    for row in np.flatnonzero((pool.source == source) & (pool.position == position + 1)).tolist():
-        later = age - pool.age_hours[row]
-        if 0 <= later <= TALK_HOURS or (np.isnan(age) and np.isnan(pool.age_hours[row])):
-            return int(row)
-    return None

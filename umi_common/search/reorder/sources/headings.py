@@ -56,13 +56,24 @@ SENTENCE_END = (".", "!", "?", "…", "。", "！", "？", ",", ";")
 """Signs with which no heading ends. "?" ends a question of a chat more often than a heading."""
 
 
-def rows_below(pool: Pool, order: Ints) -> dict[int, list[int]]:
-    """The rows below each of the first `HEADINGS_READ` rows that may be a heading by lengths, positions and times.
-
-    Args:
-        order: The rows of the pool, best first.
-    """
-    return {row: below for row in order[:HEADINGS_READ].tolist() if (below := _below(pool, row))}
+def rows_below(pool: Pool, rows: Ints) -> dict[int, list[int]]:
+    """By each of these rows that may be a heading, by length: the rows that may be below it by lengths, positions and
+    times, in the order of the source."""
+    source, position, length, age = pool.source, pool.position, pool.length, pool.age_hours
+    rows = rows[(length[rows] <= HEADING_TERMS) & (source[rows] != NO_SOURCE) & (position[rows] != NO_POSITION)]
+    found: dict[int, list[int]] = {}
+    for heading in rows.tolist():
+        distance = np.where(source == source[heading], position - position[heading], 0)
+        near = np.flatnonzero((distance > 0) & (distance <= BELOW_MAX))
+        below: list[int] = []
+        for row in near[np.argsort(distance[near])].tolist():
+            same_time = age[heading] == age[row] or (np.isnan(age[heading]) and np.isnan(age[row]))
+            if distance[row] != len(below) + 1 or not same_time or length[row] < LONGER * length[heading]:
+                break
+            below.append(row)
+        if below:
+            found[heading] = below
+    return found
 
 
 def below_headings(pool: Pool, below: Mapping[int, Sequence[int]], chunks: Mapping[str, Chunk]) -> Iterator[int]:
@@ -106,25 +117,11 @@ def _below_headings(best: Best) -> Iterator[tuple[int, int]]:
     """(heading, chunk below), both as indices of `best.rows`, for each heading and each chunk below it."""
     index_of = {row: at for at, row in enumerate(best.rows.tolist())}
     lengths = best.pool.length[best.rows].tolist()
-    for heading in best.leading(HEADINGS_MAX, SCORE):
-        below = [index_of[row] for row in _below(best.pool, int(best.rows[heading])) if row in index_of]
+    leading = best.leading(HEADINGS_MAX, SCORE)
+    all_below = rows_below(best.pool, best.rows[leading])
+    for heading in leading:
+        below = [index_of[row] for row in all_below.get(int(best.rows[heading]), ()) if row in index_of]
         if below and is_heading(best.chunks[heading], lengths[heading], lengths[below[0]]):
             yield heading, below[0]
             in_section = takewhile(lambda at: not _may_be_heading(best.chunks[at].text, lengths[at]), below[1:])
             yield from ((heading, each) for each in in_section)
-
-
-def _below(pool: Pool, heading: int) -> list[int]:
-    """The rows whose length, position and time allow that they are below a heading, in the order of the source."""
-    source, position, length = int(pool.source[heading]), int(pool.position[heading]), int(pool.length[heading])
-    rows: list[int] = []
-    if length > HEADING_TERMS or source == NO_SOURCE or position == NO_POSITION:
-        return rows
-    distance = np.where(pool.source == source, pool.position - position, 0)
-    near = np.flatnonzero((distance > 0) & (distance <= BELOW_MAX))
-    for row in near[np.argsort(distance[near])].tolist():
-        same_time = np.array_equal(pool.age_hours[[heading]], pool.age_hours[[row]], equal_nan=True)
-        if distance[row] != len(rows) + 1 or not same_time or pool.length[row] < LONGER * length:
-            break
-        rows.append(row)
-    return rows
