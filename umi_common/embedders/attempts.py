@@ -86,9 +86,10 @@ def attempts(
     arrival = clock()
     while True:
         with queue.ticket(arrival) as ticket:  # a cancellation leaves the block, too, and so ends the ticket
-            (admission,) = yield (queue.admission(ticket, deadline),)
-            if isinstance(admission, CallFailure):
-                raise state.last or admission.error
+            if not ticket.done():
+                (admission,) = yield (queue.admission(ticket, deadline),)
+                if isinstance(admission, CallFailure):
+                    raise state.last or admission.error
             state.calling, state.called_at = True, clock()
             (outcome,) = yield (call(deadline - clock()),)
         state.calling = False

@@ -119,7 +119,7 @@ def arm_evidence(pool: Pool, unit: float) -> ArmEvidence:
         lexical = lexical_evidence(pool.lexical / unit, bound + _missing(bound, pool.coverage))
     if pool.mode != "text":
         dense = dense_evidence(pool.dense, pool_background(pool))
-    if pool.mode == "hybrid":
+    if pool.mode == "hybrid" and pool.other_language.any():
         lexical = np.where(_hidden_by_language(pool, lexical), np.maximum(lexical, dense), lexical)
     return lexical, dense
 

@@ -106,7 +106,8 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
         best = best_first(scores)[:BEST]
         least = source_lead(source_lexical, pool.source, share_of_copies(pool, best, elsewhere=True))
         shares = shares_of(pool.calibration, least)
-        shares = replace(shares, position=shares.position * share_of_distinct(pool, best))
+        if shares.position:
+            shares = replace(shares, position=shares.position * share_of_distinct(pool, best))
     facts.update(position_share=round(shares.position, 3), source_share=round(shares.source, 3))
     return neighbour_scores(
         scores,

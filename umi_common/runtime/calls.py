@@ -310,6 +310,8 @@ async def _awaited(calls: Sequence[Call], workers: Workers) -> list[CallOutcome]
                 return CallFailure(error)
             return await workers.answer(call)
 
+    if len(calls) == 1:
+        return [await limited(calls[0])]
     tasks = [asyncio.ensure_future(limited(call)) for call in calls]
     try:
         return await asyncio.gather(*tasks)

@@ -51,7 +51,7 @@ def fetch(
     row_of: dict[str, int] = {}
     chunks: dict[str, Chunk] = {}
     suppressed = list(ranked.suppressed)
-    asked = 0
+    asked, limited = 0, request.where is not None or request.time_range is not None
     with trace.stage("fetch") as facts:
         while len(chunks) < wanted and asked < len(order):
             rows = order[asked : asked + wanted - len(chunks)]
@@ -62,7 +62,7 @@ def fetch(
             found = _found_or_last_read(components.store, pool, rows, outcome, trace)
             for row, id, stored in zip(rows.tolist(), pool.ids_at(rows), found, strict=True):
                 chunk = stored or recalled.chunks_not_in_store.get(id)
-                if chunk is None or not request.passes(chunk):
+                if chunk is None or (limited and not request.passes(chunk)):
                     continue
                 row_of[id] = row
                 duplicate = finder and finder.add(id, chunk.text, pool.vectors[row], group_of(chunk))

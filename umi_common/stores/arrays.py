@@ -68,7 +68,8 @@ def best_rows(rows: Ints, scores: Floats, k: int, id_of: IdOf, *, above: float =
         numbers, stops = ranked.tolist(), np.append(starts[1:], len(falling))
         several = stops - starts > 1
         for start, stop in zip(starts[several].tolist(), stops[several].tolist(), strict=True):
-            numbers[start:stop] = heapq.nsmallest(k, numbers[start:stop], key=id_of)
+            tied = numbers[start:stop]
+            numbers[start:stop] = sorted(tied, key=id_of) if len(tied) <= k else heapq.nsmallest(k, tied, key=id_of)
         ranked = np.array(numbers, np.int64)
     return ranked[:k], falling[:k]
 

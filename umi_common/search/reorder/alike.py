@@ -48,7 +48,7 @@ common(x, y) = |x and y| / min(|x|, |y|), 0 if a set is empty. Measured in docs/
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
@@ -116,10 +116,10 @@ class Words:
         self.held = self._content | {PERIOD} if of_period else self._content
 
     @cached_property
-    def pairs(self) -> frozenset[tuple[str, str]]:
+    def pairs(self) -> set[tuple[str, str]]:
         function_words = all_function_words()
         adjacent = pairwise(self._words)
-        return frozenset({pair for pair in adjacent if pair[0] not in function_words or pair[1] not in function_words})
+        return {pair for pair in adjacent if pair[0] not in function_words or pair[1] not in function_words}
 
     @cached_property
     def whole(self) -> frozenset[str]:
@@ -219,5 +219,5 @@ def _alike(one: Words, other: Words) -> bool:
     return _common(one.all, other.all) + _common(one.pairs, other.pairs) >= SHARED
 
 
-def _common(one: frozenset[Any], other: frozenset[Any]) -> float:
+def _common(one: Set[Any], other: Set[Any]) -> float:
     return len(one & other) / (min(len(one), len(other)) or 1)

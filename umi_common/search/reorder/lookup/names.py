@@ -153,7 +153,7 @@ def full_names_held(texts: Sequence[str], full: Sequence[str], possible: Sequenc
 def _held(texts: Sequence[str], name: str, *, any_case: bool) -> list[float]:
     """g of a full name in each text; 0 in all texts if the name is not looked up."""
     parts = LETTERS_OR_DIGITS.findall(name)
-    may_hold = [all(part in text for part in parts) for text in texts]
+    may_hold = [all(map(text.__contains__, parts)) for text in texts]
     if not any(may_hold):  # true of most names, whose patterns need not be compiled
         return [0.0] * len(texts)
     pattern = _pattern(name, SIGNS_AND_INITIAL, any_case=any_case)
