@@ -35,7 +35,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise, starmap
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -299,9 +299,7 @@ class References:
             by_name = self._by_name(new, terms_of(new.tolist())) if self.names else np.zeros((6, 0))
             table = _largest(by_name, self._by_rare_term(new) if self.rare else np.zeros((6, 0)))
             starts = table[0].searchsorted(np.arange(len(new) + 1)).tolist()
-            fresh = {
-                row: table[1:, own] for row, own in zip(new.tolist(), starmap(slice, pairwise(starts)), strict=True)
-            }
+            fresh = {row: table[1:, starts[at] : starts[at + 1]] for at, row in enumerate(new.tolist())}
             if len(cache) > ROWS_CACHED:
                 cache.clear()
             cache.update(fresh)
