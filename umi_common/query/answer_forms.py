@@ -7,7 +7,6 @@ docs/decisions.md.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from umi_common.query.time.grammar import MONTH
 from umi_common.query.time.other_languages import MONTH_NAMES
@@ -52,7 +51,6 @@ _FORMS = tuple(
 """(what asks for a form, what has this form); the first pattern that the query matches counts."""
 
 
-@lru_cache(64)
 def form_asked(query: str) -> re.Pattern[str] | None:
     """A pattern of the form that the query asks for; None: it asks for none that is known."""
     return next((answer for asking, answer in _FORMS if asking.search(query)), None)
