@@ -92,6 +92,7 @@ def test_a_source_stands_out_by_its_lead_over_the_second():
     assert source_lead(np.array([8.0, 8.0, 2.0, 6.0]), sources, 0.0) == 0.0
     assert source_lead(np.array([8.0, 8.0, 9.0]), np.array([0, 0, NO_SOURCE]), 1.0) == 0.0
     assert source_lead(np.array([0.0, 0.0]), np.array([0, 1]), 1.0) == 0.0
+    assert source_lead(np.array([-0.5, -0.2]), np.array([0, 1]), 1.0) == 0.0
 
 
 def test_among_copies_a_small_lead_is_enough():

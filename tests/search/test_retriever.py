@@ -62,6 +62,15 @@ async def both(umi, *args, **kwargs):
     return result
 
 
+@pytest.mark.parametrize("variant", ["lucene", "okapi", "l", "plus"])
+def test_a_word_that_every_document_holds_is_searched_in_every_variant_of_bm25(variant):
+    with HybridStore.open(embedder=HashEmbedder(64)) as notes:
+        notes.add(Chunk(name, f"the red {name}", source=f"{name}.txt") for name in ("door", "gate", "wall"))
+        umi = DualRetriever(notes).with_config(lexical={"variant": variant})
+        found = umi.search("the red")
+        assert sorted(found.ids) == ["door", "gate", "wall"]
+
+
 async def test_the_right_chunk_is_first_and_says_why(store):
     result = await both(DualRetriever(store), "who works in accounting at Acme?", limit=2)
     assert result.ids[0] == "acme-1"

@@ -194,7 +194,7 @@ def source_lead(source_lexical: Floats, source: Ints, copies: float) -> float:
     known = source_lexical[source != NO_SOURCE]
     best = float(known.max(initial=0.0))
     others = known[known < best]
-    if not len(others):
+    if best < EPSILON or not len(others):  # the Okapi variant's BM25 is negative if all terms are in most chunks
         return 0.0
     lead = (best - float(others.max())) / best
     far, ahead = _ramp(lead, LEAD_FROM, LEAD_TO), _ramp(lead, COPY_LEAD_FROM, COPY_LEAD_TO)
