@@ -116,6 +116,26 @@ def test_a_hit_replaced_by_a_newer_version_that_passes_stays_a_hit(store):
     assert [hit.chunk.id for hit in result.hits] == [f"c{number:02}" for number in first]
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+def test_the_first_filter_after_opening_finds_what_is_replaced_while_the_query_is_embedded(tmp_path, read_only):
+    class Replacing(HashEmbedder):
+        def embed_queries(self, texts):
+            writer.add([chunk(number, "ann", day=2) for number in range(20)])
+            return super().embed_queries(texts)
+
+    embedder = Replacing(32)
+    with HybridStore.open(tmp_path, embedder=embedder) as first:
+        first.add([chunk(number, "ann") for number in range(20)])
+    with (
+        HybridStore.open(tmp_path, embedder=embedder) as writer,
+        HybridStore.open(tmp_path, embedder=embedder, read_only=read_only) as reader,
+        DualRetriever(reader) as umi,
+    ):
+        result = umi.search("red boat", where=ANN, now=NOW, limit=20)
+    assert len(result.hits) == 20
+    assert {hit.chunk.event_time.day for hit in result.hits} == {2}
+
+
 def test_a_removed_hit_makes_room_for_the_next_best(store):
     with DualRetriever(store) as umi:
         first = best(umi)

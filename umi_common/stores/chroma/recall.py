@@ -47,9 +47,11 @@ def recall_pool(side: SideIndex, queries: Vectors | None, request: RecallRequest
         SearchUnavailable: If no arm can answer: each of the two arms has failed or is not searched.
         StoreUnavailable: If the filter needs metadata that this process must read from Chroma, and Chroma fails.
     """
-    begun, snapshot = time.perf_counter(), side.snapshot
+    begun = time.perf_counter()
+    columns = None if request.where is None else side.columns()  # before the snapshot, whose rows it must hold
+    snapshot = side.snapshot
     rows = snapshot.rows
-    allowed = allowed_rows(rows, side.columns, request.where, request.window)
+    allowed = allowed_rows(rows, columns, request.where, request.window)
     search = TextSearch(request, trace, snapshot.lexical, rows, side.table, allowed, rows.decay(request))
     lexical = search.ranked()  # the lexical arm's best rows for each probe; None: it failed, or is not searched
     # The rows whose names (headings) the query mentions, and the references from the best rows to others, which are

@@ -235,9 +235,10 @@ class ChromaStore(CollectionStore):
 
     def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:
         """Ids and versions of all chunks, and which of them pass; see `HybridStore.listing`."""
-        side = self._ready()
+        side, tree = self._ready(), parse_filter(where)
+        columns = None if tree is None else side.columns()  # before the rows, all of which it must hold
         rows = side.snapshot.rows
-        passing = allowed_rows(rows, side.columns, parse_filter(where), window)
+        passing = allowed_rows(rows, columns, tree, window)
         return Listing(rows.ids, rows.seq + self._openings * ROWS_MAX, rows.alive if passing is None else passing)
 
     def _around(self, ids: Sequence[str], reach: int) -> dict[str, list[Chunk]]:

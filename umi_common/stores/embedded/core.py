@@ -21,7 +21,7 @@ from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.calls import COMPUTE_SLOTS
 from umi_common.stores.embedded.directory import WriterLock
-from umi_common.stores.embedded.row_data import RowData
+from umi_common.stores.embedded.row_data import RowData, StoreSnapshot
 from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import Entry, Head, encode_vectors, same_content
 from umi_common.stores.ledger.history import Change
@@ -46,7 +46,8 @@ class Indexes:
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig) -> None:
         self.lock = threading.RLock()
-        """Held while the indexes change. A search acquires it only in `follow`, if the indexes lack a commit."""
+        """Held while the indexes change. A search acquires it only if the indexes lack a commit, or the metadata
+        columns that it needs."""
         self.stale = False
         """Whether a write was interrupted, so that the indexes may lack a commit or hold only a part of it."""
         self.building = False
@@ -55,14 +56,17 @@ class Indexes:
         self._directory = directory
         self._analyzer = analyzer
         self._version = ledger.version()
-        ledger.retry_read(self.load)
+        self.snapshot = ledger.retry_read(self._loaded)
 
     def load(self, *, fresh: bool = False) -> None:
         """Build the indexes from the saved arrays and the ledger's later rows; if `fresh`, or if the arrays are
         unusable, from all rows of the ledger."""
         with self.lock:
-            self.snapshot = RowData(self._ledger, self._directory, self._analyzer, fresh=fresh).snapshot
+            self.snapshot = self._loaded(fresh=fresh, columns=self.snapshot.columns is not None)
             self.stale = False
+
+    def _loaded(self, *, fresh: bool = False, columns: bool = False) -> StoreSnapshot:
+        return RowData(self._ledger, self._directory, self._analyzer, fresh=fresh, columns=columns).snapshot
 
     def apply(self, change: Change) -> None:
         """Add the change of a commit to the indexes, unless `follow` has already done so."""
@@ -99,6 +103,18 @@ class Indexes:
             if self.snapshot.mark != mark or self.snapshot.rows.living != count:
                 self.load()  # if rows are missing, it finds the reason and raises it
             self.stale = False
+
+    def read_columns(self) -> None:
+        """Read the metadata columns, unless they were read."""
+        with self.lock:
+            if self.snapshot.columns is None:
+                self._ledger.retry_read(self._read_columns)
+                self._ledger.retry_read(self._catch_up)  # the columns lack the chunks that were replaced meanwhile
+                self.snapshot = self.snapshot.row_data.snapshot
+
+    def _read_columns(self) -> None:
+        with self._ledger.snapshot() as connection:
+            self.snapshot.row_data.read_columns(connection)
 
     @property
     def table(self) -> RowTable:
@@ -159,6 +175,15 @@ class Core:
             except ReindexRequired as error:
                 self.other_embedder = error
             self._epoch = epoch
+
+    def snapshot(self, *, filtered: bool) -> StoreSnapshot:
+        """The last snapshot; if `filtered`, with the metadata columns, which the first call reads from the ledger.
+
+        They are not read later for a snapshot: the ledger no longer has the metadata of chunks replaced since.
+        """
+        while (snapshot := self.indexes.snapshot).columns is None and filtered:
+            self.indexes.read_columns()
+        return snapshot
 
     def ready_to_write(self) -> None:
         """Check that the store can be written. Called before every write.

@@ -47,7 +47,6 @@ from umi_common.stores.embedded.reindex import reindex
 from umi_common.stores.ledger.codec import encode
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.query_embedder import with_error, with_vectors
-from umi_common.stores.rows.metadata import allowed_rows
 from umi_common.stores.rows.rows import UNKNOWN
 from umi_common.stores.values import Listing, Verification
 from umi_common.types import Chunk, TimeRange
@@ -229,8 +228,8 @@ class HybridStore(BaseStore):
         wanted = ids_to_delete(ids, tree, "to remove all, give the ids() of the HybridStore")
         with core.writing:
             core.ready_to_write()
-            snapshot = core.indexes.snapshot
-            allowed = allowed_rows(snapshot.rows, snapshot.row_data.columns, tree, None)
+            snapshot = core.snapshot(filtered=tree is not None)
+            allowed = snapshot.mask(tree, None)
             rows = np.arange(len(snapshot.rows)) if wanted is None else np.sort(core.indexes.table.rows_of(wanted))
             rows = rows[rows != UNKNOWN]
             deleted = snapshot.rows.seq[rows if allowed is None else rows[allowed[rows]]].tolist()
@@ -291,14 +290,15 @@ class HybridStore(BaseStore):
     def unknown_keys(self, where: Where) -> list[str]:
         """The keys of a filter that occur in no chunk's metadata, sorted; such a key may be misspelt."""
         asked = parse_filter(where)
-        return [] if asked is None else self._ready().indexes.snapshot.row_data.columns().unknown_keys(asked)
+        columns = self._ready().snapshot(filtered=asked is not None).columns
+        return [] if asked is None or columns is None else columns.unknown_keys(asked)
 
     def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:
         """Id and version of each row, removed chunks included, and whether its chunk is stored and passes filter and
         time range; reads no texts."""
-        snapshot = self._ready().indexes.snapshot
-        rows = snapshot.rows
-        passing = allowed_rows(rows, snapshot.row_data.columns, parse_filter(where), window)
+        tree, core = parse_filter(where), self._ready()
+        snapshot = core.snapshot(filtered=tree is not None)
+        rows, passing = snapshot.rows, snapshot.mask(tree, window)
         return Listing(rows.ids, rows.seq, rows.alive if passing is None else passing)
 
     def _around(self, ids: Sequence[str], reach: int) -> dict[str, list[Chunk]]:

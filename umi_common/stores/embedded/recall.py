@@ -27,7 +27,7 @@ from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.row_data import StoreSnapshot
 from umi_common.stores.query_embedder import query_vectors, with_error
 from umi_common.stores.references import Named
-from umi_common.stores.rows.metadata import LISTS, allowed_rows
+from umi_common.stores.rows.metadata import LISTS
 from umi_common.stores.text_search import TextSearch
 from umi_common.stores.values import RecallTrace
 from umi_common.types import TimeRange
@@ -49,7 +49,7 @@ def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:
         SearchUnavailable: If no arm that a request's strategy uses can answer.
     """
     traces = [RecallTrace() for _ in requests]
-    snapshot = core.indexes.snapshot
+    snapshot = core.snapshot(filtered=any(request.where is not None for request in requests))
     if core.other_embedder is not None:
         requests = with_error(requests, core.other_embedder)
     queries = query_vectors(requests, core.query_embedder, snapshot.vectors.shape[1], traces)
@@ -99,7 +99,7 @@ def _search(
 ) -> Pool:
     """The pool of one search. `corpus_fields` are the fields of a pool that do not depend on its candidates."""
     begun, rows, row_data = time.perf_counter(), snapshot.rows, snapshot.row_data
-    allowed = allowed_rows(rows, row_data.columns, request.where, request.window)
+    allowed = snapshot.mask(request.where, request.window)
     if allowed is not None and rows.living and not allowed.any():
         if request.where is not None:
             _warn_of_filter(snapshot, request.where)
@@ -136,7 +136,8 @@ def _warn_of_filter(snapshot: StoreSnapshot, where: Filter) -> None:
     A key that no chunk has may be misspelt; it is logged once. A key whose values are all of another kind than the
     filter's, such as 2021 and "2021", is logged once for each pair of kinds.
     """
-    columns = snapshot.row_data.columns()
+    columns = snapshot.columns
+    assert columns is not None
     for key in columns.unknown_keys(where):
         message = "a filter passes no chunk, and no chunk of the store has its key %s; check its spelling"
         warn_once("filter", key, message, shown(key))
@@ -179,7 +180,7 @@ def search_lexical(core: Core, query: str, *, k: int, where: Filter | None, time
     deadline = time.monotonic() + timeout
     for pause in (*PAUSES_SECONDS, None):
         core.ready()
-        snapshot = core.indexes.snapshot
+        snapshot = core.snapshot(filtered=where is not None)
         if snapshot.lexical_fault is None:
             break
         if pause is None or time.monotonic() + pause > deadline:
@@ -189,6 +190,6 @@ def search_lexical(core: Core, query: str, *, k: int, where: Filter | None, time
         time.sleep(pause)
     if not len(snapshot.lexical):
         raise IndexUnavailable("the lexical index is empty; add chunks first")
-    ids, allowed = snapshot.rows.ids, allowed_rows(snapshot.rows, snapshot.row_data.columns, where, None)
+    ids, allowed = snapshot.rows.ids, snapshot.mask(where, None)
     (found,) = snapshot.lexical.search([query], k=k, config=core.config.lexical, allowed=allowed, id_of=ids.__getitem__)
     return [(ids[row], score) for row, score in zip(found.rows.tolist(), found.scores.tolist(), strict=True)]

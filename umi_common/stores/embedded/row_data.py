@@ -17,6 +17,7 @@ import numpy as np
 
 from umi_common.config import AnalyzerConfig
 from umi_common.embedders.cache import LruCache
+from umi_common.filters import Filter
 from umi_common.pool import Vectors
 from umi_common.stores.corpus_stats import Calibration
 from umi_common.stores.dense.cosines import QuantisedRows
@@ -28,9 +29,9 @@ from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.file import Saved
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.references import BEGINNING, Names
-from umi_common.stores.rows.metadata import MetadataColumns
+from umi_common.stores.rows.metadata import MetadataColumns, allowed_rows
 from umi_common.stores.rows.rows import MISSING, Mask, Rows, RowTable
-from umi_common.types import Chunk, Metadata
+from umi_common.types import Chunk, TimeRange
 
 log = logging.getLogger("umi")
 
@@ -57,8 +58,17 @@ class StoreSnapshot:
     lexical: LexicalIndex
     lexical_fault: str | None
     """Why the lexical index cannot answer; None: it can."""
+    columns: MetadataColumns | None
+    """The metadata of the rows; None: not read yet, see `Core.snapshot`."""
     row_data: RowData
     """The object whose arrays the fields above are views of; later writes append rows to these arrays."""
+
+    def mask(self, where: Filter | None, window: TimeRange | None) -> Mask | None:
+        """(n,) whether each row is living and passes the filter and the time range; None: all rows do.
+
+        With a filter, the snapshot must have its metadata columns.
+        """
+        return allowed_rows(self.rows, self.columns, where, window)
 
 
 class RowData:
@@ -67,18 +77,23 @@ class RowData:
     Args:
         directory: The directory in which the arrays are saved; None: they are not saved.
         fresh: Give the rows new numbers and index every text, even if there are saved arrays.
+        columns: Read the metadata columns, too.
     """
 
-    def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig, *, fresh: bool) -> None:
+    def __init__(
+        self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig, *, fresh: bool, columns: bool
+    ) -> None:
         self._cached: LruCache[int, Chunk] = LruCache(CHUNKS_CACHED)
         self._ledger = ledger
         self._directory, self.analyzer = directory, Analyzer(analyzer)
         self._columns: MetadataColumns | None = None
         self._names: Names | None = None
         self._reading = threading.Lock()
-        """Held while the metadata columns or the names are read from the ledger, or get new rows."""
+        """Held while the names are read from the ledger, or get new rows."""
         with ledger.snapshot() as connection:
             self._read(connection, fresh=fresh or not ledger.count(connection))
+            if columns:
+                self.read_columns(connection)
 
     def _read(self, connection: Connection, *, fresh: bool) -> None:
         """Load the saved arrays, unless `fresh`, and apply the later changes of the ledger."""
@@ -154,11 +169,11 @@ class RowData:
             except Exception as error:
                 log.exception("the lexical index failed; searches go on without it until repair()")
                 self.lexical_fault = f"{type(error).__name__} while indexing"
-        with self._reading:  # until `_rows` is replaced: `columns` and `names` read the rows that it holds
+        if self._columns is not None and len(rows):
+            self._columns.add(rows.tolist(), [decode_metadata(text) for text in change.metadata])
+        with self._reading:  # until `_rows` is replaced: `names` reads the rows that it holds
             if self._names is not None:
                 self._names.add(rows.tolist(), change.texts)
-            if self._columns is not None and len(rows):
-                self._columns.add(rows.tolist(), [decode_metadata(text) for text in change.metadata])
             self._mark, self._rows = change.mark, now
         return self.snapshot
 
@@ -176,6 +191,7 @@ class RowData:
             present=self._vectors.present,
             lexical=self._index.view(),
             lexical_fault=self.lexical_fault,
+            columns=self._columns,
             row_data=self,
         )
 
@@ -194,25 +210,13 @@ class RowData:
         """The int8 codes of the vectors."""
         return self._vectors.quantised
 
-    def columns(self) -> MetadataColumns:
-        """The metadata columns, read from the ledger at the first call."""
-        if self._columns is None:
-            with self._reading:
-                if self._columns is None:
-                    self._columns = self._read_columns()
-        return self._columns
-
-    def _read_columns(self) -> MetadataColumns:
+    def read_columns(self, connection: Connection) -> None:
+        """Read the metadata columns. Rows that the ledger no longer holds get no metadata."""
+        stored = {head.seq: decode_metadata(text) for head, _, text in self._ledger.texts(connection)}
         seqs = self._rows.seq.tolist()
-
-        def read() -> dict[int, Metadata]:
-            with self._ledger.snapshot() as connection:
-                return {head.seq: decode_metadata(text) for head, _, text in self._ledger.texts(connection)}
-
-        stored = self._ledger.retry_read(read)
         columns = MetadataColumns()
         columns.add(range(len(seqs)), [stored.get(seq, {}) for seq in seqs])
-        return columns
+        self._columns = columns
 
     def names(self) -> Names:
         """The names of all chunks, read from the ledger at the first call."""

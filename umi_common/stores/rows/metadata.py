@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 
@@ -33,19 +33,20 @@ _PLAIN = frozenset({str, int, float})
 
 
 def allowed_rows(
-    rows: Rows, columns: Callable[[], MetadataColumns], where: Filter | None, window: TimeRange | None
+    rows: Rows, columns: MetadataColumns | None, where: Filter | None, window: TimeRange | None
 ) -> Mask | None:
     """(n,) whether each row is living and passes the filter and the time range; None: all rows do.
 
     Args:
-        columns: Returns the metadata of at least these rows; called only if there is a filter.
+        columns: The metadata of at least these rows; may be None if there is no filter.
     """
     allowed = None if rows.living == len(rows) else rows.alive
     if window is not None:
         inside = rows.within(window)
         allowed = inside if allowed is None else inside & allowed
     if where is not None:
-        passing = columns().mask(where, len(rows))
+        assert columns is not None
+        passing = columns.mask(where, len(rows))
         allowed = passing if allowed is None else passing & allowed
     return allowed
 
