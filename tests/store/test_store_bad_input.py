@@ -149,6 +149,17 @@ def test_an_embedder_that_fails_half_way_writes_nothing(store, fault, error, sai
     assert unchanged(store)
 
 
+def test_the_first_vectors_have_the_dimension_that_the_embedder_states(tmp_path):
+    class Misstated(HashEmbedder):
+        def embed_documents(self, texts):
+            return np.ones((len(texts), 65), np.float32)
+
+    with HybridStore.open(tmp_path / "s", embedder=Misstated(64)) as store:
+        with pytest.raises(EmbedderError, match="has dim 64 and returned 65 dimensions; nothing was stored"):
+            store.add(chunks())
+        assert not len(store)
+
+
 def test_an_embedders_own_error_is_the_cause():
     class Broken(HashEmbedder):
         def embed_documents(self, texts):

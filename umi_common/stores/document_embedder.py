@@ -165,6 +165,11 @@ def _checked_rows(ids: Sequence[str], returned: object, embedder: Embedder, dim:
             f"embedder {embedder.name!r} gives {vectors.shape[1]} dimensions, and the store, or the reply before, "
             f"has {dim}; open the store with its own embedder, or call HybridStore.reindex(path, embedder=...)"
         )
+    if declared_dim(embedder) not in (None, vectors.shape[1]):
+        raise EmbedderError(
+            f"embedder {embedder.name!r} has dim {declared_dim(embedder)} and returned {vectors.shape[1]} dimensions; "
+            "nothing was stored; make them equal"
+        )
     finite = np.isfinite(vectors).all(axis=1)
     if not finite.all():
         bad = ids[int(np.flatnonzero(~finite)[0])]

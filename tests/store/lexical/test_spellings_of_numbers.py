@@ -149,6 +149,7 @@ def test_what_looks_like_a_number_gets_no_further_one(text: str):
         ("sold for $5 m", {"5000000", "5000mm"}),
         ("debts of US$5 m", {"5000000", "5000mm"}),
         ("about € 1.5 m", {"1500000", "1500mm"}),
+        ("a credit of EUR 1.5 m", {"1500000", "1500mm"}),
         ("revenue of 12m", {"12000000", "12000mm"}),
         ("5 M users", {"5000000"}),
     ],

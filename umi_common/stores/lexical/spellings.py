@@ -69,7 +69,7 @@ _THOUSANDS = (
 """Names of 1000, 1000 ** 2 and 1000 ** 3, in lower case."""
 _NAMES = "|".join(sorted(set().union(*_THOUSANDS)))
 _ROUND = re.compile(
-    r"(?P<sign>[$€£] ?)?(?<![\w.,])(?P<whole>\d+(?:,\d{3})*)(?:[.,](?P<fraction>\d{1,3}))?"
+    r"(?P<sign>(?:[$€£]|\b(?:EUR|USD|GBP|CHF)) ?)?(?<![\w.,])(?P<whole>\d+(?:,\d{3})*)(?:[.,](?P<fraction>\d{1,3}))?"
     rf"(?:(?P<letter>[kKMB])|(?(sign)|(?![ -]m\b))[ -]?(?P<name>(?i:{_NAMES})))\b"
 )
 """A number before a name of `_THOUSANDS`: 1.5M, 1.5 million. "1.5 m" is a length, but "€1.5 m" a number of euros."""
