@@ -46,8 +46,7 @@ class Indexes:
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig) -> None:
         self.lock = threading.RLock()
-        """Held while the indexes change. A search acquires it only if the indexes lack a commit, or the metadata
-        columns that it needs."""
+        """Held while the indexes change. A search acquires it only if the indexes lack a commit that it must know."""
         self.stale = False
         """Whether a write was interrupted, so that the indexes may lack a commit or hold only a part of it."""
         self.building = False
@@ -62,7 +61,7 @@ class Indexes:
         """Build the indexes from the saved arrays and the ledger's later rows; if `fresh`, or if the arrays are
         unusable, from all rows of the ledger."""
         with self.lock:
-            self.snapshot = self._loaded(fresh=fresh, columns=self.snapshot.columns is not None)
+            self.snapshot = self._loaded(fresh=fresh, columns=self.snapshot.row_data.columns is not None)
             self.stale = False
 
     def _loaded(self, *, fresh: bool = False, columns: bool = False) -> StoreSnapshot:
@@ -105,16 +104,10 @@ class Indexes:
             self.stale = False
 
     def read_columns(self) -> None:
-        """Read the metadata columns, unless they were read."""
-        with self.lock:
-            if self.snapshot.columns is None:
-                self._ledger.retry_read(self._read_columns)
-                self._ledger.retry_read(self._catch_up)  # the columns lack the chunks that were replaced meanwhile
-                self.snapshot = self.snapshot.row_data.snapshot
-
-    def _read_columns(self) -> None:
-        with self._ledger.snapshot() as connection:
-            self.snapshot.row_data.read_columns(connection)
+        """Read the metadata columns, unless they were read, and add the commits up to the moment of reading."""
+        self.snapshot.row_data.read_columns()
+        if not self.snapshot.has_columns:
+            self._ledger.retry_read(self._catch_up)
 
     @property
     def table(self) -> RowTable:
@@ -177,13 +170,10 @@ class Core:
             self._epoch = epoch
 
     def snapshot(self, *, filtered: bool) -> StoreSnapshot:
-        """The last snapshot; if `filtered`, with the metadata columns, which the first call reads from the ledger.
-
-        They are not read later for a snapshot: the ledger no longer has the metadata of chunks replaced since.
-        """
-        while (snapshot := self.indexes.snapshot).columns is None and filtered:
+        """The last snapshot; if `filtered`, one that has the metadata columns, which the first call reads."""
+        while filtered and not self.indexes.snapshot.has_columns:
             self.indexes.read_columns()
-        return snapshot
+        return self.indexes.snapshot
 
     def ready_to_write(self) -> None:
         """Check that the store can be written. Called before every write.

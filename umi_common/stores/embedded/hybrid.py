@@ -290,7 +290,7 @@ class HybridStore(BaseStore):
     def unknown_keys(self, where: Where) -> list[str]:
         """The keys of a filter that occur in no chunk's metadata, sorted; such a key may be misspelt."""
         asked = parse_filter(where)
-        columns = self._ready().snapshot(filtered=asked is not None).columns
+        columns = self._ready().snapshot(filtered=asked is not None).row_data.columns
         return [] if asked is None or columns is None else columns.unknown_keys(asked)
 
     def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:

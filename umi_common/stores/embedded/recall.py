@@ -136,7 +136,7 @@ def _warn_of_filter(snapshot: StoreSnapshot, where: Filter) -> None:
     A key that no chunk has may be misspelt; it is logged once. A key whose values are all of another kind than the
     filter's, such as 2021 and "2021", is logged once for each pair of kinds.
     """
-    columns = snapshot.columns
+    columns = snapshot.row_data.columns
     assert columns is not None
     for key in columns.unknown_keys(where):
         message = "a filter passes no chunk, and no chunk of the store has its key %s; check its spelling"

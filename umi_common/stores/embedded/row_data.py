@@ -58,17 +58,22 @@ class StoreSnapshot:
     lexical: LexicalIndex
     lexical_fault: str | None
     """Why the lexical index cannot answer; None: it can."""
-    columns: MetadataColumns | None
-    """The metadata of the rows; None: not read yet, see `Core.snapshot`."""
     row_data: RowData
     """The object whose arrays the fields above are views of; later writes append rows to these arrays."""
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether a filter can be evaluated: the metadata columns were read, and no later than this snapshot. Earlier
+        snapshots hold chunks that were replaced before the reading; the columns lack their metadata."""
+        read = self.row_data.columns_from
+        return read is not None and self.mark.seq >= read.seq and self.mark.deletion >= read.deletion
 
     def mask(self, where: Filter | None, window: TimeRange | None) -> Mask | None:
         """(n,) whether each row is living and passes the filter and the time range; None: all rows do.
 
-        With a filter, the snapshot must have its metadata columns.
+        With a filter, the snapshot must have the metadata columns.
         """
-        return allowed_rows(self.rows, self.columns, where, window)
+        return allowed_rows(self.rows, self.row_data.columns, where, window)
 
 
 class RowData:
@@ -86,14 +91,17 @@ class RowData:
         self._cached: LruCache[int, Chunk] = LruCache(CHUNKS_CACHED)
         self._ledger = ledger
         self._directory, self.analyzer = directory, Analyzer(analyzer)
-        self._columns: MetadataColumns | None = None
+        self.columns: MetadataColumns | None = None
+        """The metadata of the rows; None: not read yet."""
+        self.columns_from: Mark | None = None
+        """State of the ledger from which the columns were read."""
         self._names: Names | None = None
         self._reading = threading.Lock()
-        """Held while the names are read from the ledger, or get new rows."""
+        """Held while the metadata columns or the names are read from the ledger, or get new rows."""
         with ledger.snapshot() as connection:
             self._read(connection, fresh=fresh or not ledger.count(connection))
             if columns:
-                self.read_columns(connection)
+                self._read_columns(connection)
 
     def _read(self, connection: Connection, *, fresh: bool) -> None:
         """Load the saved arrays, unless `fresh`, and apply the later changes of the ledger."""
@@ -169,11 +177,11 @@ class RowData:
             except Exception as error:
                 log.exception("the lexical index failed; searches go on without it until repair()")
                 self.lexical_fault = f"{type(error).__name__} while indexing"
-        if self._columns is not None and len(rows):
-            self._columns.add(rows.tolist(), [decode_metadata(text) for text in change.metadata])
-        with self._reading:  # until `_rows` is replaced: `names` reads the rows that it holds
+        with self._reading:  # until `_rows` is replaced: `names` and `read_columns` read the rows that it holds
             if self._names is not None:
                 self._names.add(rows.tolist(), change.texts)
+            if self.columns is not None and len(rows):
+                self.columns.add(rows.tolist(), [decode_metadata(text) for text in change.metadata])
             self._mark, self._rows = change.mark, now
         return self.snapshot
 
@@ -191,7 +199,6 @@ class RowData:
             present=self._vectors.present,
             lexical=self._index.view(),
             lexical_fault=self.lexical_fault,
-            columns=self._columns,
             row_data=self,
         )
 
@@ -210,13 +217,24 @@ class RowData:
         """The int8 codes of the vectors."""
         return self._vectors.quantised
 
-    def read_columns(self, connection: Connection) -> None:
+    def read_columns(self) -> None:
+        """Read the metadata columns, unless they were read."""
+
+        def read() -> None:
+            with self._ledger.snapshot() as connection:
+                self._read_columns(connection)
+
+        with self._reading:
+            if self.columns is None:
+                self._ledger.retry_read(read)
+
+    def _read_columns(self, connection: Connection) -> None:
         """Read the metadata columns. Rows that the ledger no longer holds get no metadata."""
         stored = {head.seq: decode_metadata(text) for head, _, text in self._ledger.texts(connection)}
         seqs = self._rows.seq.tolist()
         columns = MetadataColumns()
         columns.add(range(len(seqs)), [stored.get(seq, {}) for seq in seqs])
-        self._columns = columns
+        self.columns_from, self.columns = self._ledger.mark(connection), columns
 
     def names(self) -> Names:
         """The names of all chunks, read from the ledger at the first call."""
