@@ -1,8 +1,8 @@
-"""`batch` and `abatch` of the retriever: many queries share a search, and each query has a run of LangChain's own.
+"""`batch` and `abatch` of the retriever: many queries share a search, and each query has its own run of LangChain.
 
 The inputs are searched in groups of at most `max_concurrency`: a group is one call of `search_many` or `asearch_many`.
-Then each input is invoked with its result (`Found`), so that it has a run of its own; the child runs of its stages are
-opened and closed when the group's search has ended.
+Then a copy of the retriever that answers with the result found (`Found`) is invoked for each input, so that LangChain
+opens the usual run; the child runs of its stages are opened and closed when the group's search has ended.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ async def abatch(
 
 @dataclass(frozen=True)
 class Found:
-    """The outcome of one query of a batch. It has the two methods of `DualRetriever` that search."""
+    """The outcome of one query of a batch. It has the two methods of `UmiRetriever.umi` that search."""
 
     outcome: SearchResult | Exception
 

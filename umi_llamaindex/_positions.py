@@ -18,8 +18,7 @@ from umi_common.types import Chunk
 from umi_llamaindex._convert import REF_DOC_ID, SKIP_ADVICE, SOURCE_KEY, Place, document_start, node_source, to_chunks
 
 SOURCES_FILTERED = 1_000
-"""Largest number of sources whose chunks are read by a filter. For more sources all chunks are read, because a filter
-may have at most 100,000 values."""
+"""Largest number of sources whose chunks are read by a filter; for more, all chunks of the store are read."""
 
 
 class SourceEnds(KnownSources):
@@ -35,7 +34,7 @@ class SourceEnds(KnownSources):
         return self._stored(lambda: to_chunks(nodes, self.keys, self._following(nodes), skipped, advice=SKIP_ADVICE))
 
     def _following(self, nodes: Sequence[BaseNode]) -> Counter[Place]:
-        """Source -> the position of the first of `nodes` in the source, for sources of nodes that state no position.
+        """Source -> the position that the first of `nodes` in it will get, for sources of nodes that state no position.
 
         It is the position after the stored nodes of the source. If some of `nodes` are already stored, it is the
         smallest of their positions.
@@ -57,7 +56,7 @@ class SourceEnds(KnownSources):
         return following
 
     def _read(self, sources: set[str]) -> None:
-        """Set `_sources` for these sources from the store and from `_pending`."""
+        """Set `_sources`, the next position of each source, from the stored chunks and those that are being stored."""
         self._sources |= dict.fromkeys(sources, 0)
         if not sources:
             return

@@ -1,7 +1,7 @@
 """Which form the answer to a query has: a date or time, a length of time, or an amount of money.
 
-Only plain questions are read ("when", "how long", "how much", "deadline for offers", "notice period"). Measured in
-docs/decisions.md.
+A form is read from a few words anywhere in the query: "when", "how long", "how much", "deadline for offers", "notice
+period". docs/decisions.md has what this adds to the stage `documents`, which uses it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ _UNIT_OF_TIME = (
 _LENGTH = rf"\b(?:\d+|{'|'.join(NUMBERS)})[\s-]{_UNIT_OF_TIME}"
 _CURRENCY = r"(?:EUR|USD|CHF|GBP|[€$£¥])"
 _AMOUNT = rf"{_CURRENCY}\s?\d|\d\s?(?:{_CURRENCY}|(?:euros?|dollars?|pounds?|francs?|franken)\b)"
+# Not asked for an amount of money: "by how much did it rise", "how much water do I need".
 _FORMS = tuple(
     (re.compile(asking, re.IGNORECASE), re.compile(answer, re.IGNORECASE))
     for asking, answer in (

@@ -36,11 +36,11 @@ _ENDED_BY = {
     **dict.fromkeys(("td", "th"), _tags("td th tr tbody tfoot")),
     "tr": _tags("tr tbody tfoot"),
 }
-"""Element whose end tag may be missing -> elements whose start tag then ends it: in "<li>a<li>b", the second <li> ends
-the first."""
+"""For `_HiddenElements`: element whose end tag may be missing -> elements whose start tag then ends it: in
+"<li>a<li>b", the second <li> ends the first."""
 _LISTS = ("ul", "ol", "dl", "table")
-"""A start tag inside one of these ends no element around it: in "<li>a<ul><li>b", the second <li> does not end the
-first."""
+"""A start tag inside one of these elements ends no element around the list or table: in "<li>a<ul><li>b", the second
+<li> does not end the first."""
 _HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 """A declaration in the attribute `style` that hides the element."""
 _NAMED = re.compile(r"""["'#=]([\w:.-]+)(?=["'\s>])""")
@@ -205,9 +205,9 @@ class HtmlText(HTMLParser):
 class _HiddenElements:
     """Tracks the open elements that a user of the page cannot see. Their text is not read.
 
-    These are the elements of INVISIBLE, and elements with the attribute `hidden` or a style that hides them. Such an
-    element does not count as hidden if a user may make it visible: if it is the panel of a tab, or if its id occurs
-    elsewhere in the page, as in a button, a link or a script.
+    These are the elements of INVISIBLE, and elements with the attribute `hidden` or a style that hides them. An element
+    with `hidden` or such a style does not count as hidden if a user may make it visible: if it is the panel of a tab,
+    or if its id occurs elsewhere in the page, as in a button, a link or a script.
     """
 
     def __init__(self) -> None:
@@ -272,7 +272,7 @@ class _OpenTable:
     start: int
     """Index of the table's first character."""
     data_start: int = 0
-    """Index of the first row of data. Until one is read: of the last row so far; 0: no row was read yet."""
+    """Index of the first row of data. Until a cell of data is read: of the last row so far; 0: no row was read yet."""
     data_begun: bool = False
     """Whether a cell of data was read: a <td> outside of <thead>."""
     in_head: bool = False
@@ -282,9 +282,10 @@ class _OpenTable:
     has_digit: bool = False
     """Whether a cell of the open row has a digit."""
     second_row: int = 0
-    """Index of the second row with cells; 0: it was not read yet."""
+    """Index of the row after the first row with cells; 0: no row with cells has ended yet."""
     columns: int = 0
-    """Number of cells of each row so far; 0 if rows differ in it, if the first has a digit, or another one has none."""
+    """Number of cells of each row so far; 0 if rows have different numbers of cells, if the first row has a digit, or
+    if a later row has no digit."""
 
     def end_row(self, next_row: int) -> None:
         """End the open row, if it has cells; `next_row` is the index of the next row."""

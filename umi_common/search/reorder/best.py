@@ -16,10 +16,11 @@ from umi_common.types import Chunk
 CANDIDATES = 50
 """Number of best candidates that most stages read."""
 FAR_CANDIDATES = 200
-"""Number of best candidates that are read for parts of the query that a text may hold although its score is low."""
+"""Number of best candidates of stages that look for numbers or quotations of the query, which a text may hold although
+its score is low."""
 
 BEHIND = 0.99
-"""Share of a chunk's score in the score of a chunk that is put behind it, so that others rarely come between."""
+"""See `Best.put_behind`; near 1, so that other candidates rarely come between the two."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,8 +99,9 @@ class Best:
         return self._changed(rows, changed)
 
     def put_behind(self, pairs: Iterable[tuple[int, int]]) -> RankedPool:
-        """The ranking with chunks put directly behind others: final(b) = max(score(b), `BEHIND` * score(a) +
-        (1 - `BEHIND`) * score(b)) for each pair (a, b). The relevance of b is raised to that of a, if it is smaller.
+        """The ranking with b moved up behind a, for each pair (a, b): it is sorted as if the score of b were
+        max(score(b), `BEHIND` * score(a) + (1 - `BEHIND`) * score(b)). The i-th candidate then gets the score of the
+        former i-th. The relevance of b is raised to that of a, if it is smaller.
 
         Args:
             pairs: Indices of `rows`.

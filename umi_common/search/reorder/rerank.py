@@ -92,10 +92,11 @@ class Reranking:
 def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> RankedPool:
     """Sort `rows`, the first rows of the ranking, by their new scores; the rows that were not scored follow.
 
-    Rows with a score of -inf are suppressed. If there are any, the rows that were not scored are left out, too.
+    Rows with a score of -inf are suppressed. If there are any, the rows that were not scored are left out, too: a
+    reranker that drops texts decides what is shown, and has not seen these.
 
     Raises:
-        BadReply: If `scores` are no scores of a `Reranker`.
+        BadReply: If `scores` are not one number for each row, finite or -inf.
     """
     try:
         given = np.asarray(scores, dtype=np.float64)
@@ -109,7 +110,7 @@ def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> Ranke
         raise BadReply("returned NaN or inf as a score; expected finite numbers, or -inf to drop a text")
     best_kept = best_first(given)[: np.count_nonzero(kept)]
     best = np.asarray(rows, dtype=np.int64)[best_kept]
-    after = np.full(len(ranked.scores), given[kept].min(initial=0.0))  # of the rows that were not scored
+    after = np.full(len(ranked.scores), given[kept].min(initial=0.0))  # no larger than any score given
     after[best] = given[best_kept]
     unseen = ranked.order[~np.isin(ranked.order, rows)]
     dropped = tuple((row, "reranker", None) for row, stays in zip(rows, kept, strict=True) if not stays)

@@ -1,4 +1,7 @@
-"""The parts of an open store: ledger, indexes, embedder and writer's lock; commits, and chunks by sequence number.
+"""The parts of an open store: its ledger, indexes, embedder and writer's lock.
+
+The ledger (the file `umi.db`, or memory) holds each chunk under a sequence number. The indexes hold the same chunks in
+rows, which get other numbers when the indexes are built again.
 
 The indexes follow the ledger. A writer passes each commit to `Indexes.apply`. A process that has the store open
 read-only, or whose `apply` was interrupted, reads the new rows from the ledger before its next call.
@@ -50,7 +53,7 @@ class Indexes:
         self.stale = False
         """Whether a write was interrupted, so that the indexes may lack a commit or hold only a part of it."""
         self.building = False
-        """Whether all indexes are being built again; until then, searches use the previous snapshot."""
+        """Whether `rebuild` is building all indexes again; meanwhile, searches use the previous snapshot."""
         self._ledger = ledger
         self._directory = directory
         self._analyzer = analyzer
@@ -92,7 +95,8 @@ class Indexes:
             self._version = version
 
     def _catch_up(self) -> None:
-        """Add the later commits of the ledger; if they cannot be read as one change, build the indexes again."""
+        """Add the later commits of the ledger. If the ledger no longer lists them, or a write was interrupted, the
+        indexes are built again."""
         with self.lock:
             with self._ledger.snapshot() as connection:
                 mark, count = self._ledger.mark(connection), self._ledger.count(connection)
@@ -100,7 +104,7 @@ class Indexes:
             if change is not None:
                 self.apply(change)
             if self.snapshot.mark != mark or self.snapshot.rows.living != count:
-                self.load()  # if rows are missing, it finds the reason and raises it
+                self.load()  # raises LedgerDamaged if the ledger has lost rows
             self.stale = False
 
     def read_columns(self) -> None:
@@ -232,7 +236,8 @@ class Core:
         return same
 
     def commit(self, deleted: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:
-        """Delete chunks by sequence number, and add n entries with (n, dim) vectors, in ledger, mark and indexes."""
+        """Delete chunks by sequence number, and add n entries with (n, dim) vectors, in the ledger, the file of
+        its acknowledged mark, and the indexes."""
         indexes = self.indexes
         settings = {} if indexes.snapshot.mark.seq else recorded(EMBEDDER, self.embedder.name)
         if self._session is None:
@@ -266,10 +271,11 @@ class Core:
                 return [found.get(seq) if seq else None for seq in wanted]
             self.ready()  # read the latest commits, then look up the chunks that have these ids now
             for at, seq in zip(gone, self.indexes.table.seqs_of([ids[at] for at in gone]), strict=True):
-                wanted[at] = None if seq == wanted[at] else seq  # the same number again: the chunk cannot be read
+                wanted[at] = None if seq == wanted[at] else seq  # the same number again: no newer version
 
     def seqs_around(self, ids: Sequence[str], reach: int) -> dict[str, list[int]]:
-        """Sequence numbers of the neighbours of each stored id, its own included, by position."""
+        """For each stored id, the sequence numbers of the chunks at most `reach` positions before or after it in its
+        source, and its own, in the order of the source."""
         snapshot = self.indexes.snapshot
         at = snapshot.row_data.table.rows_of(ids)
         if at.max(initial=UNKNOWN) >= len(snapshot.rows):  # a write is replacing a chunk: wait for its snapshot
@@ -281,7 +287,7 @@ class Core:
         return {id: rows.seq[rows.around(row, reach)].tolist() for id, row in found.items()}
 
     def chunks(self, seqs: Sequence[int]) -> dict[int, Chunk]:
-        """Sequence number -> chunk, for all of `seqs`; removed chunks that are not cached are left out.
+        """Sequence number -> chunk; removed chunks that are not cached are left out.
 
         Raises:
             LedgerDamaged: If the ledger lacks a chunk that was not removed.

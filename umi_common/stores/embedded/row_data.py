@@ -1,4 +1,6 @@
-"""The arrays of a store that have one entry per row. When rows get new numbers, all arrays are replaced.
+"""The arrays of a store that have one entry per row: one row for each chunk, removed ones included.
+
+When rows get new numbers, all arrays are replaced.
 
 A search keeps the snapshot that it started with, so a row number means the same chunk from its start to its end.
 """
@@ -129,7 +131,7 @@ class RowData:
 
     def _restore(self, saved: Saved, change: Change, connection: Connection) -> bool:
         """Use the saved table, calibration and vectors. Returns False if the saved rows and the later changes are not
-        exactly the rows of the ledger."""
+        as many as the chunks of the ledger; all must then be read anew."""
         ids, corpus, arrays = saved.facts["ids"], saved.corpus, saved.arrays
         by_row = (saved.seqs, corpus.sources, arrays["position"], arrays["time"], corpus.alive)
         self.table = RowTable.restored(ids, *by_row, saved.sources)
@@ -159,8 +161,9 @@ class RowData:
             return None
 
     def apply(self, change: Change) -> StoreSnapshot:
-        """The snapshot after a change. If an exception is raised, the data are inconsistent and must be built again. An
-        error of the lexical index sets `lexical_fault` and is not raised, because the write is already committed."""
+        """Add a change, and return the snapshot after it. If an exception is raised, the data are inconsistent and must
+        be built again. An error of the lexical index sets `lexical_fault` and is not raised, because the write is
+        already committed."""
         dead = self.table.snapshot().rows_of_seqs(change.deleted)
         rows = self.table.append(change.heads)
         self.table.remove(dead)  # after the append, so that readers always find a row of a replaced id
@@ -177,7 +180,7 @@ class RowData:
             except Exception as error:
                 log.exception("the lexical index failed; searches go on without it until repair()")
                 self.lexical_fault = f"{type(error).__name__} while indexing"
-        with self._reading:  # until `_rows` is replaced: `names` and `read_columns` read the rows that it holds
+        with self._reading:  # `names` and `read_columns` read the rows of `_rows`, so it is replaced with the lock held
             if self._names is not None:
                 self._names.add(rows.tolist(), change.texts)
             if self.columns is not None and len(rows):
@@ -272,4 +275,4 @@ class RowData:
             self._vectors.use_saved(self._directory, saved)
         except Exception as error:  # noqa: BLE001 the arrays can always be built again
             log.warning("the indexes were not saved (%s); the next opening builds them from the ledger", error)
-            self._vectors.remove_unsaved(self._directory)  # on a full disk, the ledger needs their space
+            self._vectors.remove_unsaved(self._directory)  # of this attempt; on a full disk, the ledger needs the space

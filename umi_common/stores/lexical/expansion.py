@@ -10,7 +10,8 @@ example, the rows are texts in English and German and hold "runs", "ran", "schoo
     other forms of English words    run: ran                                                 (`_other_forms`)
     terms that a row holds          run and café of weight 1, school and ran of weight 0.5 or less
 
-"scool" stays in the query, too: a query with a term that no row holds counts as less covered (`QueryTerms.coverage`).
+"scool" stays in the query, too. A term that no row holds lowers `QueryTerms.coverage`, the share of the query's idf
+that the corpus can match, which tells a question about another subject.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ class QueryExpander:
 
         The query is analysed in its own language, or, if that is not detected or no row has it, in the language of most
         rows. Its words are then analysed in the other languages of the rows and looked up in other spellings. All terms
-        of one word count as one term: weight * idf of each is the word's weight times the idf of the sum of their df.
+        of one word count as one term that is in as many rows as they are together: the weight of each is such that
+        weight * idf is the weight of the word times the idf of that number of rows.
 
         If the query is analysed as English, the other forms of its words are added with at most `FORM_WEIGHT` times the
         weight of the word. If no row holds a word, and it has no other forms, the terms one edit away, or else the
@@ -74,8 +76,9 @@ class QueryExpander:
         long query, only the `QUERY_TERMS_MAX` terms with the largest weight * idf are looked up in other languages. The
         module shows an example.
 
-        A date that names its month ("3 March 2026") adds the term of the numeric forms of the day ("2026-03-03") if a
-        row holds it. Texts get no such term: it would take a third longer to cut them into terms.
+        A date that names its month ("3 March 2026") adds "2026-03-03", the term of all numeric forms of the day, if a
+        row holds it. A text that names the month does not get this term: cutting texts into terms would take a third
+        longer.
         """
         language = self.analyzer.language_of(query)
         own = self.analyzer.of_language(language)
@@ -198,8 +201,8 @@ class QueryExpander:
         return held if len(held) <= TYPO_TERMS_MAX else {}
 
     def _versions(self, word: str) -> dict[str, int]:
-        """The terms of living rows that are `word` with one more number, as 3.11.4 is 3.11 with 4, each with the number
-        of rows that hold it; empty if `word` is no version."""
+        """The terms of living rows that are `word` with one more number, as 3.11.4 is 3.11 with 4, from 0 to 99, each
+        with the number of rows that hold it; empty if `word` is no version."""
         if not _VERSION.fullmatch(word):
             return {}
         counts = self._counts(filter(self.corpus.codes.__contains__, (f"{word}.{n}" for n in range(100))))
@@ -207,8 +210,9 @@ class QueryExpander:
 
     def _parts(self, word: str) -> dict[str, int]:
         """The terms of the two parts of a compound, each with the number of living rows that hold it: "mietvertrag" and
-        "kundig" of "mietvertragskundig". Of several splits, the one whose rarer part is in the most rows. Empty if rows
-        hold the parts of no split, or if no living row is in a language of `COMPOUNDING`."""
+        "kundig" of "mietvertragskundig", the term of "Mietvertragskündigung". Of several splits, the one whose rarer
+        part is in the most rows. Empty if rows hold the parts of no split, or if no living row is in a language of
+        `COMPOUNDING`."""
         analyzer = next((each for each in self.analyzers if COMPOUNDING.intersection(each.languages)), None)
         if analyzer is None or not word.isalpha() or len(word) not in TYPO_LETTERS:
             return {}
@@ -256,8 +260,9 @@ def _last_terms(analyzer: Analyzer, words: Sequence[str]) -> list[str]:
 
 
 def _joined(words: Sequence[str]) -> dict[str, list[str]]:
-    """The longer of two adjacent words -> the pair joined, because a text may write "data base" as "database"; both its
-    pairs if it is the longer word in both. A pair whose first word is a function word is left out."""
+    """The longer of two adjacent words, or the first of two as long -> the pair joined, because a text may write "data
+    base" as "database". A word that is longer than the words before and after it has two joined pairs. A pair whose
+    first word is a function word is left out."""
     found: dict[str, list[str]] = {}
     for one, other in pairwise(words):
         if one.isalpha() and other.isalpha() and min(len(one), len(other)) > 1 and one not in all_function_words():

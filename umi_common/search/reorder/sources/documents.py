@@ -4,23 +4,27 @@
 contract holds its name, often twice, and is found first; the clause says "begins on 1 April" and perhaps no word of the
 name. So the words that name a document choose the document, and only the other words of the query choose its chunk.
 
-A document is a source of one of the best `LEADING` candidates, with at least `CHUNKS_MIN` candidates and no two
-speakers. Of the query's terms without function words,
+A document is a source with at least `CHUNKS_MIN` candidates, one of which is among the best `LEADING`. Chats, whose
+chunks have several speakers, are no documents. Of the query's terms without function words and `OF_THE_WHOLE`,
 
-    name    those that `NAMED_SHARE` of the source's candidates hold, and those of the title: the first line of its
-            first chunk, of at most `TITLE_WORDS` words, that ends no sentence and has text below it
-    other   the rest; nothing changes if there is no name or no other term
-    value   of a chunk: number of the other terms that it holds, + 1 if it holds what the query asks for by its form,
+    name    those that `NAMED_SHARE` of the document's candidates hold, and those of the title: the first line of its
+            first chunk, of at most `TITLE_WORDS` words, that has text below it and does not end as a sentence or clause
+    asked   the rest
+    value   of a chunk: number of the asked terms that it holds, + 1 if it holds what the query asks for by its form,
             such as a date for "when" (`form_asked`)
     head    the first chunk, if it holds terms of the name, and at least `REPEATED` times as often as the median of the
-            source's candidates
+            document's candidates
 
-Then candidates move within their source:
+Nothing changes if there is no name, or neither an asked term nor a form. Else candidates move within their source:
 
-    1. Up to `BEFORE_HEAD` others move before the head if it is one of the best `LEADING`, those with the largest value
-       first. Their value is at least 1 and not smaller than that of the head.
-    2. A chunk of the form that is asked for passes the one directly before it that is not of this form, if it holds the
-       same other terms or more, and has at least `NEAR` of its score.
+    1. If the head is among the best `LEADING`, up to `BEFORE_HEAD` chunks behind it move before it, those with the
+       largest value first. Their value is at least 1 and not smaller than that of the head.
+    2. A chunk that holds the form passes the candidate directly before it if that is of the same document and does not
+       hold the form, and if the chunk holds the same asked terms or more, and has at least `NEAR` of its score. A head
+       passes nothing.
+
+For example, "when does the lease with Brandl start?" asks for "start" and a date. The head "Lease with Brandl ..."
+holds neither, the clause "begins on 1 April 2025" the date: its value is 1, and it moves before the head.
 
 The i-th candidate then gets the score of the former i-th. Measured in docs/decisions.md.
 """
@@ -42,26 +46,27 @@ from umi_common.search.reorder.speaker import speaker_of
 from umi_common.search.reorder.words import content_words, words_in
 
 LEADING = 3
-"""Number of best candidates whose sources are read, and one of which is a head; 1 and 5 give nearly the same."""
+"""Number of best candidates whose sources are read, and among which a head must be; 1 and 5 find nearly as much."""
 CHUNKS_MIN = 3
 """Smallest number of candidates of a document."""
 NAMED_SHARE = 0.8
-"""Share of a source's candidates that hold a term of its name; .7 and .9 give the same."""
+"""Share of a source's candidates that hold a term of its name; .9 finds as much, .7 less (mail threads)."""
 TITLE_WORDS = 25
 """Largest number of words of a title."""
 REPEATED = 2
-"""How many times as often a head holds the name as other chunks: a title above each chunk makes none of them a head."""
+"""How many times as often a head holds the name as the median candidate does. If the title is above each chunk, the
+first chunk holds it no more often than the others, and is no head."""
 BEFORE_HEAD = 2
 """Largest number of chunks that move before a head."""
 NEAR = 0.5
-"""Smallest share of the score of the chunk that is passed; .3 and .7 give the same."""
+"""Smallest share of the score of the chunk that is passed; .3 and .7 find as much."""
 OF_THE_WHOLE = frozenset(["about", "abstract", "introduction", "outline", "overview", "summary"])
-"""Words that ask for a document as a whole, which its head describes; they are no other terms."""
+"""Words that ask for a document as a whole, which its head describes."""
 SENTENCE_END = (".", "!", "?", "…", "。", "！", "？", ",", ";", ":")
-"""Signs with which no title ends."""
+"""Last characters of a line that is no title."""
 BEGINNING = 3
-"""Number of first letters that a word and the query's word have in common if they may have the same term. Computing the
-terms of all words of fifty texts would take milliseconds."""
+"""A word of a text is reduced to its term only if its first three letters are those of a word of the query. The terms
+of all words of fifty texts would cost a search milliseconds."""
 
 
 class Terms:
@@ -93,15 +98,14 @@ class Document:
     """The candidates of one source, compared by the definitions at the top of this file."""
 
     head: int | None
-    others: Mapping[int, frozenset[str]]
-    """By member, best first, the terms of the query that it holds and that are not of the document's name. Members are
-    indices of `Best.rows`."""
+    asked: Mapping[int, frozenset[str]]
+    """The asked terms that each candidate of the source holds, best first. Candidates are indices of `Best.rows`."""
     of_form: frozenset[int]
-    """The members that hold what the query asks for by its form."""
+    """The candidates that hold what the query asks for by its form."""
 
-    def value(self, member: int) -> int:
-        """The value of a member."""
-        return len(self.others[member]) + (member in self.of_form)
+    def value(self, candidate: int) -> int:
+        """The value of a candidate."""
+        return len(self.asked[candidate]) + (candidate in self.of_form)
 
 
 def reorder_in_documents(best: Best, *, query: str, terms_of: TermsOf) -> RankedPool:
@@ -134,7 +138,8 @@ def _documents(best: Best, query: str, terms_of: TermsOf) -> Iterator[Document]:
 
 
 def _named(best: Best, members: Sequence[int], terms: Terms, form: re.Pattern[str] | None) -> Document | None:
-    """The document of these members; None if the query does not name it, or asks for nothing else."""
+    """The document of these members, the candidates of a source; None if the query does not name it, or asks for
+    nothing else."""
     texts = {at: best.chunks[at].indexed_text for at in members}
     counts = {at: terms.counts(text) for at, text in texts.items()}
     holding = Counter(term for own in counts.values() for term in own)
@@ -148,13 +153,13 @@ def _named(best: Best, members: Sequence[int], terms: Terms, form: re.Pattern[st
     is_head = first is not None and occurrences[first] >= max(1, REPEATED * median(occurrences.values()))
     return Document(
         head=first if is_head else None,
-        others={at: frozenset(own.keys() - name) for at, own in counts.items()},
+        asked={at: frozenset(own.keys() - name) for at, own in counts.items()},
         of_form=frozenset(at for at, text in texts.items() if form is not None and form.search(text)),
     )
 
 
 def _first_chunk(best: Best, members: Sequence[int]) -> int | None:
-    """The member that is the first chunk of its source, by its position 0 or, if there is none, 1; None: no member."""
+    """The member with the smallest position, if it is 0 or 1, as sources are numbered from 0 or 1; else None."""
     positions = best.pool.position[best.rows]
     first = min(members, key=lambda at: int(positions[at]))
     return first if 0 <= positions[first] <= 1 else None
@@ -170,18 +175,18 @@ def title_of(text: str) -> str:
 def _others_before_head(order: list[int], document: Document, head: int) -> list[int]:
     """An order of candidates after the first rule."""
     at, value = order.index(head), document.value
-    may = [each for each in order[at + 1 :] if each in document.others and value(each) >= max(1, value(head))]
+    may = [each for each in order[at + 1 :] if each in document.asked and value(each) >= max(1, value(head))]
     moved = sorted(may, key=value, reverse=True)[:BEFORE_HEAD]
     return [*order[:at], *moved, *(each for each in order[at:] if each not in moved)]
 
 
 def _of_form_before_others(order: list[int], document: Document, scores: Sequence[float]) -> list[int]:
     """An order of candidates after the second rule."""
-    others, of_form = document.others, document.of_form
+    asked, of_form = document.asked, document.of_form
 
     def passes(one: int, other: int) -> bool:
-        if one == document.head or one not in of_form or other in of_form or other not in others:
+        if one == document.head or one not in of_form or other in of_form or other not in asked:
             return False
-        return others[one] >= others[other] and scores[one] >= NEAR * scores[other]
+        return asked[one] >= asked[other] and scores[one] >= NEAR * scores[other]
 
     return inserted(order, passes)
