@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 from itertools import islice, pairwise
 from typing import NamedTuple
 from unicodedata import category
@@ -202,7 +203,8 @@ def _plain(number: str) -> str:
 
 def reorder_by_number_pairs(best: Best, *, query: QueryPairs, weight: float) -> RankedPool:
     """The ranking by the formula at the top of this file."""
-    held = [pairs_in_text(text, query.numbers, query.terms_of) for text in best.texts]
+    terms_of = cache(query.terms_of)  # words beside a number are often the same
+    held = [pairs_in_text(text, query.numbers, terms_of) for text in best.texts]
     holding = sum(not query.pairs.isdisjoint(own) for own in held)
     best.facts.update(pairs=len(query.pairs), held=holding)
     of_keys = g_of(query.before_any, held)

@@ -68,11 +68,10 @@ _THOUSANDS = (
 )
 """Names of 1000, 1000 ** 2 and 1000 ** 3, in lower case."""
 _NAMES = "|".join(sorted(set().union(*_THOUSANDS)))
-_ROUND = re.compile(
-    r"(?P<sign>(?:[$€£]|\b(?:EUR|USD|GBP|CHF)) ?)?(?<![\w.,])(?P<whole>\d+(?:,\d{3})*)(?:[.,](?P<fraction>\d{1,3}))?"
-    rf"(?:(?P<letter>[kKMB])|(?(sign)|(?![ -]m\b))[ -]?(?P<name>(?i:{_NAMES})))\b"
-)
-"""A number before a name of `_THOUSANDS`: 1.5M, 1.5 million. "1.5 m" is a length, but "€1.5 m" a number of euros."""
+_ROUND = re.compile(rf"(?<![\w.,])(\d+(?:,\d{{3}})*)(?:[.,](\d{{1,3}}))?(?:([kKMB])|[ -]?((?i:{_NAMES})))\b")
+"""A number before a name of `_THOUSANDS`, without a space if the name has one letter: 1.5M, 1.5 million."""
+_CURRENCY = re.compile(r"(?:[$€£]|\b(?:EUR|USD|GBP|CHF)) ?\Z")
+"""The end of a text before an amount of money: "1.5 m" is a length, but "€1.5 m" a number of euros."""
 _UNDER_20 = (  # noqa: SIM905 a list would take twenty lines
     "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen"
@@ -281,8 +280,10 @@ def _and_joined(groups: re.Match[str]) -> str:
 
 def _and_whole(number: re.Match[str]) -> str:
     """1.5 million and, after it, 1500000."""
-    whole, fraction = number["whole"].replace(",", ""), number["fraction"] or ""
-    name = (number["letter"] or number["name"]).lower()
+    before = number.string[max(0, number.start() - 5) : number.start()]
+    if number[0].endswith((" m", "-m")) and not _CURRENCY.search(before):
+        return number[0]
+    whole, fraction, name = number[1].replace(",", ""), number[2] or "", (number[3] or number[4]).lower()
     zeros = next(3 * power for power, names in enumerate(_THOUSANDS, 1) if name in names)
     return f"{number[0]} {whole}{fraction.ljust(zeros, '0')}"
 

@@ -33,6 +33,9 @@ OTHER_WORDS_MAX = 2
 """Largest number of words, other than codes and function words, of a query whose short codes are looked up."""
 VERSION = re.compile(r"v?(\d+(?:\.\d+)+)")
 """Numbers with points between them, which may be a version, with or without a v before them."""
+BEGINNING = 3
+"""Number of first letters of a term. A text in ASCII that lacks them lacks the term, and its terms, which take long to
+compute if it is long, are not computed."""
 LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]+|\d+")
 """A run of letters or a run of digits."""
 
@@ -107,7 +110,11 @@ def with_words_beside(held: Floats, texts: Sequence[str], beside: Sequence[str],
 
     def holds_words(text: str) -> bool:
         text = text[:TEXT_CHARACTERS]
-        return holds_all(spaced(words_in(text)), beside) or wanted <= frozenset(terms_of(text))
+        if holds_all(spaced(words_in(text)), beside):
+            return True
+        lower = text.lower()  # in other texts than ASCII, terms and words may differ in accents from the beginning on
+        may_hold = not text.isascii() or all(term[:BEGINNING] in lower for term in wanted)
+        return may_hold and wanted <= frozenset(terms_of(text))
 
     with_words = np.array([coded and holds_words(text) for text, coded in zip(texts, with_code.tolist(), strict=True)])
     if with_words[with_code].all():  # the words distinguish no text with a code from another
