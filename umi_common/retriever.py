@@ -327,9 +327,9 @@ class DualRetriever(Closing):
 
     def close(self) -> None:
         """End the threads. A later search starts new ones."""
-        self._workers.close()
-        if self._rewriter is not None:
-            self._rewriter.close()
+        for part in (self._workers, self._rewriter, self._reranker):
+            if part is not None:
+                part.close()
 
     def _components_for(self, config: UmiConfig, previous: Components | None) -> Components:
         """The components for these settings. The LLM's cache, breaker and threads are those of `previous`, unless the

@@ -211,6 +211,9 @@ async def test_an_async_reranker_has_the_last_word_in_searches_of_both_kinds(sto
     results = [umi.search(QUERY), await umi.asearch(QUERY), *await umi.asearch_many([QUERY] * 3)]
     assert {result.ids[0] for result in results} == {"c"}
     assert not any(result.degraded for result in results)
+    assert any(thread.name == "umi-async-reranker" for thread in threading.enumerate())
+    umi.close()
+    assert not any(thread.name == "umi-async-reranker" for thread in threading.enumerate())
 
 
 async def test_an_async_reranker_that_fails_or_hangs_is_named_in_degraded(store):

@@ -21,26 +21,39 @@ from umi_common.search.rank import RankedPool
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
 
-ScoreTexts = Callable[[str, Sequence[str]], Sequence[float]]
-"""(query, texts) -> one number per text, larger is better; -inf drops the text."""
+
+class RerankerCalls:
+    """Calls the function (query, texts) of a reranker. An async function runs on an event loop in a thread of its own.
+
+    Its scores are one number per text, larger is better; -inf drops the text.
+    """
+
+    def __init__(self, score: Callable[[str, Sequence[str]], Any]) -> None:
+        self._score = score
+        self._loop_thread = LoopThread("umi-async-reranker")
+
+    def __call__(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        scores: Sequence[float] = self._loop_thread.call(lambda given: self._score(*given), None, (query, texts))
+        return scores
+
+    def close(self) -> None:
+        """End the thread with the event loop, if there is one. A later call starts a new one."""
+        self._loop_thread.close()
 
 
-def as_reranker(model: Any) -> ScoreTexts:
-    """A function (query, texts) -> scores made from `model`.
+def as_reranker(model: Any) -> RerankerCalls:
+    """The calls of a reranker made from `model`.
 
     Args:
         model: A `Reranker`, a cross-encoder of LangChain (`score(pairs)`) or sentence-transformers (`predict(pairs)`),
-            or a function (query, texts) -> scores. The function or method may be async; its calls then run on an event
-            loop in a thread of its own.
+            or a function (query, texts) -> scores. The function or method may be async.
 
     Raises:
         ConfigError: If `model` is none of these.
     """
     if isinstance(model, type):
         raise ConfigError(f"reranker is the class {model.__name__}; expected an instance of it: {model.__name__}(...)")
-    score = _score_function(model)
-    loop_thread = LoopThread("umi-async-reranker")
-    return lambda query, texts: loop_thread.call(lambda given: score(*given), None, (query, texts))
+    return RerankerCalls(_score_function(model))
 
 
 def _score_function(model: Any) -> Callable[[str, Sequence[str]], Any]:
@@ -61,7 +74,7 @@ def _score_function(model: Any) -> Callable[[str, Sequence[str]], Any]:
 class Reranking:
     """A reranker with its settings. Thread-safe if the model is."""
 
-    def __init__(self, score: ScoreTexts, config: RerankConfig) -> None:
+    def __init__(self, score: RerankerCalls, config: RerankConfig) -> None:
         self._score = score
         self._config = config
         self._limiter = ThreadLimiter()

@@ -17,6 +17,9 @@ from umi_common.stores.lexical.spellings import without_accents
 PARTS_MAX = 16
 """Largest number of a query's parts of one kind (numbers, single letters, phrases, codes) that are looked up, because
 the time grows with it; further parts are ignored."""
+FIRST_LETTERS = 3
+"""Number of first letters that a word of a text and a term share if the word may have the term, as "starts" and "start"
+do; "dying" and "die" are an exception. Words that share fewer are not reduced to terms, which takes long."""
 DIGITS = re.compile(r"\d+")
 WHOLE_WORD = re.compile(r"[^\W_]+")
 ASCII_WORDS = "".join(sign.lower() if sign.isalnum() else " " for sign in map(chr, range(128)))

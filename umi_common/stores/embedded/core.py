@@ -175,9 +175,11 @@ class Core:
 
     def snapshot(self, *, filtered: bool) -> StoreSnapshot:
         """The last snapshot; if `filtered`, one that has the metadata columns, which the first call reads."""
-        while filtered and not self.indexes.snapshot.has_columns:
+        while True:
+            snapshot = self.indexes.snapshot  # read once: another thread may replace it after the test
+            if not filtered or snapshot.has_columns:
+                return snapshot
             self.indexes.read_columns()
-        return self.indexes.snapshot
 
     def ready_to_write(self) -> None:
         """Check that the store can be written. Called before every write.

@@ -237,7 +237,9 @@ class RowData:
         seqs = self._rows.seq.tolist()
         columns = MetadataColumns()
         columns.add(range(len(seqs)), [stored.get(seq, {}) for seq in seqs])
-        self.columns_from, self.columns = self._ledger.mark(connection), columns
+        read = self._ledger.mark(connection)
+        self.columns = columns
+        self.columns_from = read  # set last: `has_columns` says by it that the columns are there
 
     def names(self) -> Names:
         """The names of all chunks, read from the ledger at the first call."""

@@ -24,7 +24,7 @@ import numpy as np
 from umi_common.pool import Floats
 from umi_common.search.reorder.lookup.phrases import TEXT_CHARACTERS, holds_all
 from umi_common.search.reorder.number_pairs import TermsOf
-from umi_common.search.reorder.words import PARTS_MAX, bare, spaced, words_in
+from umi_common.search.reorder.words import FIRST_LETTERS, PARTS_MAX, bare, spaced, words_in
 from umi_common.stores.lexical.languages import all_function_words
 
 IDENTIFIER_DIGITS = 5
@@ -33,9 +33,6 @@ OTHER_WORDS_MAX = 2
 """Largest number of words, other than codes and function words, of a query whose short codes are looked up."""
 VERSION = re.compile(r"v?(\d+(?:\.\d+)+)")
 """Numbers with points between them, which may be a version, with or without a v before them."""
-BEGINNING = 3
-"""Number of first letters of a term. A text in ASCII that lacks them lacks the term, and its terms, which take long to
-compute if it is long, are not computed."""
 LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]+|\d+")
 """A run of letters or a run of digits."""
 
@@ -112,8 +109,8 @@ def with_words_beside(held: Floats, texts: Sequence[str], beside: Sequence[str],
         text = text[:TEXT_CHARACTERS]
         if holds_all(spaced(words_in(text)), beside):
             return True
-        lower = text.lower()  # in other texts than ASCII, terms and words may differ in accents from the beginning on
-        may_hold = not text.isascii() or all(term[:BEGINNING] in lower for term in wanted)
+        lower = text.lower()  # outside ASCII, terms and words may differ in accents in their first letters
+        may_hold = not text.isascii() or all(term[:FIRST_LETTERS] in lower for term in wanted)
         return may_hold and wanted <= frozenset(terms_of(text))
 
     with_words = np.array([coded and holds_words(text) for text, coded in zip(texts, with_code.tolist(), strict=True)])

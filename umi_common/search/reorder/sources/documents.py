@@ -43,7 +43,7 @@ from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best, inserted
 from umi_common.search.reorder.number_pairs import TermsOf
 from umi_common.search.reorder.speaker import speaker_of
-from umi_common.search.reorder.words import content_words, words_in
+from umi_common.search.reorder.words import FIRST_LETTERS, content_words, words_in
 
 LEADING = 3
 """Number of best candidates whose sources are read, and among which a head must be; 1 and 5 find nearly as much."""
@@ -64,9 +64,6 @@ OF_THE_WHOLE = frozenset(["about", "abstract", "introduction", "outline", "overv
 """Words that ask for a document as a whole, which its head describes."""
 SENTENCE_END = (".", "!", "?", "…", "。", "！", "？", ",", ";", ":")
 """Last characters of a line that is no title."""
-BEGINNING = 3
-"""A word of a text is reduced to its term only if its first three letters are those of a word of the query. The terms
-of all words of fifty texts would cost a search milliseconds."""
 
 
 class Terms:
@@ -75,7 +72,7 @@ class Terms:
     def __init__(self, query: str, terms_of: TermsOf) -> None:
         words = [word for word in dict.fromkeys(content_words(query)) if word not in OF_THE_WHOLE]
         self.of_query = frozenset(term for word in words for term in terms_of(word))
-        self._beginnings = {word[:BEGINNING] for word in words}
+        self._beginnings = {word[:FIRST_LETTERS] for word in words}
         self._terms_of = terms_of
         self._term_of_word: dict[str, frozenset[str]] = {}
 
@@ -83,7 +80,7 @@ class Terms:
         """By term of the query, its number of occurrences in a text, if there are any."""
         found: Counter[str] = Counter()
         for word in words_in(text):
-            if word[:BEGINNING] in self._beginnings:
+            if word[:FIRST_LETTERS] in self._beginnings:
                 found.update(self._of_word(word))
         return found
 
