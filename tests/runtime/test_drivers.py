@@ -137,7 +137,7 @@ async def test_a_body_whose_call_is_prepared_on_the_loop_goes_on_in_a_thread(thr
         return items
 
     def body():
-        (found,) = yield (Call.batched("recall", [1], sum, lambda total, own: total, prepare),)
+        (found,) = yield (Call.batched("recall", [1], sum, prepare),)
         seen.append(threading.get_ident())
         return found
 
@@ -152,7 +152,7 @@ async def test_a_preparation_that_fails_is_a_call_failure_for_the_body(threads):
         raise OSError("no")
 
     def body():
-        (failed,) = yield (Call.batched("recall", [1], sum, lambda total, own: total, prepare),)
+        (failed,) = yield (Call.batched("recall", [1], sum, prepare),)
         (fine,) = yield (Call(lambda: "fine"),)
         return type(failed.error).__name__, fine
 

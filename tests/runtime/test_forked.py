@@ -127,10 +127,10 @@ async def test_a_child_forked_during_searches_does_not_wait_for_them(store):
         return outcome
 
     def batched(name):
-        return one(Call.batched("hold", [name], hold, lambda answer, which: answer[which]))
+        return one(Call.batched("hold", [name], hold))
 
     async def in_the_child():
-        quick = Call.batched("quick", ["a"], list, lambda answer, which: answer[which])
+        quick = Call.batched("quick", ["a"], list)
         return await adrive(one(quick), threads), await adrive(one(Call(lambda: "b")), threads)
 
     tasks = [asyncio.create_task(adrive(batched(str(n)), threads)) for n in range(40)]

@@ -34,7 +34,7 @@ class Busy:
             self._begun.set()
             self._released.wait(60)
 
-        busy = one(Call.batched("hold", [], hold, lambda answer, which: answer))
+        busy = one(Call.batched("hold", [], hold))
         self._task = asyncio.create_task(adrive(busy, self._threads))
         await asyncio.to_thread(self._begun.wait, 60)
         return self
@@ -59,7 +59,7 @@ def asked_of(log):
             raise OSError("bad")
         return [item.upper() for item in items]
 
-    return lambda *items: Call.batched("upper", items, run, lambda answer, which: answer[which])
+    return lambda *items: Call.batched("upper", items, run)
 
 
 async def gathered(threads, bodies):
@@ -203,7 +203,7 @@ async def test_a_base_exception_of_a_merged_call_reaches_all_its_searches(thread
         raise TheEnd
 
     async with Busy(threads):
-        calls = [Call.batched("stop", [n], stop, lambda answer, which: answer) for n in range(2)]
+        calls = [Call.batched("stop", [n], stop) for n in range(2)]
         tasks = [asyncio.create_task(adrive(one(call), threads)) for call in calls]
     found = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(each) for each in found] == [TheEnd, TheEnd]

@@ -297,9 +297,9 @@ def test_calls_of_one_kind_go_out_as_one_and_each_body_gets_its_part():
         return [item + 1 for item in items]
 
     def body(*items):
-        (first,) = yield (Call.batched("add", items, add_one, lambda answer, which: answer[which]),)
+        (first,) = yield (Call.batched("add", items, add_one),)
         (second, own) = yield (
-            Call.batched("add", first, add_one, lambda answer, which: answer[which]),
+            Call.batched("add", first, add_one),
             Call(lambda: sum(items)),
         )
         return second, own
@@ -324,7 +324,7 @@ def test_a_failed_shared_call_is_every_bodys_failure_and_what_one_raises_closes_
 
     def body(name):
         try:
-            (outcome,) = yield (Call.batched("x", [name], fail, lambda answer, which: answer[which]),)
+            (outcome,) = yield (Call.batched("x", [name], fail),)
             assert isinstance(outcome, CallFailure)
             if name == "b":
                 raise LookupError(name)

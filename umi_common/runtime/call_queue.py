@@ -84,11 +84,11 @@ class CallQueue:
         """Seconds from one admission to the next; 0: calls are not spaced."""
         self._next = 0.0
         """Time on the clock before which no call is admitted."""
-        self._changed = -math.inf
+        self._burst_began = -math.inf
         """Time of the first refusal of the last burst. Refusals of calls admitted before it belong to this burst."""
         self._measured = False
         self._succeeded = False
-        """Whether a call that was admitted after `_changed` succeeded."""
+        """Whether a call that was admitted after `_burst_began` succeeded."""
         self._last_call = 0.0
         """Seconds from admission to success of the last successful call; 0: none yet, or calls are not `timed`."""
         self._accepted: deque[Admission] = deque()
@@ -148,7 +148,7 @@ class CallQueue:
         with self._lock:
             if self._timed:
                 self._last_call = self._clock() - admission.time
-            if admission.time <= self._changed:  # the call was admitted at an older interval
+            if admission.time <= self._burst_began:  # the call was admitted at an older interval
                 return
             self._succeeded = True
             self._interval *= FASTER if self._measured else MUCH_FASTER
@@ -171,11 +171,12 @@ class CallQueue:
             rate = max(1, accepted) / WINDOW_SECONDS
             longest = admission.interval / LEAST_SHARE if admission.interval else math.inf
             self._interval = min(1.0 / (USED_SHARE * rate), longest)
-            if admission.time > self._changed:
+            if admission.time > self._burst_began:
                 self._measured = accepted > 0 and (self._measured or (admission.interval > 0 and self._succeeded))
                 self._succeeded = False
-                self._changed = now
-            self._next = max(self._next, now + (self._interval if self._measured else max(seconds, self._interval)))
+                self._burst_began = now
+            pause = 0.0 if self._measured else seconds
+            self._next = max(self._next, now + max(pause, self._interval))
 
     def _admit(self) -> None:
         """Admit the waiting calls that the limits allow now."""
@@ -191,7 +192,7 @@ class CallQueue:
                 admission = Admission(now, self._interval)
                 self._accepted.append(admission)
                 if self._interval:
-                    self._next = max(self._next, now - self._interval) + self._interval
+                    self._next = max(self._next + self._interval, now)
                 ticket.set_result(admission)
 
     def _seconds_to_wait(self, until: float) -> float:

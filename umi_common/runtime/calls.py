@@ -1,16 +1,14 @@
 """The calls that a search makes to stores and models, the two drivers that make them, and the limits on their threads.
 
-A body is a generator that yields tuples of `Call`s and is sent their outcomes in the same order. The calls of one tuple
-run at the same time. A call that raises has a `CallFailure` as its outcome, so the body decides how to continue. An
-empty tuple makes no call; it lets the event loop run other tasks.
+A search is a generator, its body. It yields tuples of `Call`s, which run at the same time, and is sent their outcomes:
 
-`drive` runs a body to its end and blocks; `adrive` runs it on an event loop.
+    chunks, reply = yield (Call(lambda: store.get(ids)), Call(lambda: llm.complete(prompt)))
 
-The constants below limit the threads of a search. Two limits are elsewhere:
+A call that raises has a `CallFailure` as its outcome, so the body decides how to continue. By an empty tuple, a body
+lets the event loop run other tasks. `drive` runs a body to its end and blocks; `adrive` runs it on an event loop.
 
-- `config.embedder` limits how many calls of an embedder run at a time. One thread of each store waits for the calls of
-  blocking searches.
-- `stores.dense.cosines.SCAN_THREADS_MAX` limits the threads that compute the cosines of one scan.
+The constants below limit the threads of a search. Two limits are elsewhere: `config.embedder` limits the calls of an
+embedder, `stores.dense.cosines.SCAN_THREADS_MAX` the threads that compute the cosines of one scan.
 """
 
 from __future__ import annotations
@@ -18,12 +16,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Generator, Hashable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -67,9 +65,7 @@ class Batch:
     """Equal for calls that can be made together. None for a call that is already merged from several."""
     items: Sequence[Any]
     run: Callable[[Sequence[Any]], Any]
-    """Makes one call for all items and returns its result."""
-    part: Callable[[Any, slice], Any]
-    """`part(result, own)` returns the part of a result of `run` that belongs to the items `own`."""
+    """Makes one call for all items and returns a list with the result for each item."""
     prepare: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None = None
     """Coroutine function that an event loop awaits before `run`. It waits for services, for example an embedder, and
     returns items for which `run` waits for none. None: `run` never waits for a service."""
@@ -92,23 +88,27 @@ class Call:
         kind: Hashable,
         items: Sequence[Any],
         run: Callable[[Sequence[Any]], Any],
-        part: Callable[[Any, slice], Any],
         prepare: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None = None,
     ) -> Call:
         """A call for these items that may be made together with others of its kind; arguments as in `Batch`."""
-        return cls(lambda: part(run(items), slice(0, len(items))), batch=Batch(kind, items, run, part, prepare))
+        return cls(partial(run, items), batch=Batch(kind, items, run, prepare))
 
     @property
     def kind(self) -> Hashable:
         """`Batch.kind`; None for a call that is made alone."""
         return None if self.batch is None else self.batch.kind
 
+    @property
+    def blocks(self) -> bool:
+        """Whether the call is made in a thread, without `Batch.prepare`."""
+        return self.arun is None and (self.batch is None or self.batch.prepare is None)
+
     async def prepared(self) -> Call:
         """The call to make on an event loop: one for the items that `Batch.prepare` returns, else this call."""
         if self.batch is None or self.batch.prepare is None:
             return self
         items = await self.batch.prepare(self.batch.items)
-        return Call.batched(self.batch.kind, items, self.batch.run, self.batch.part)
+        return Call.batched(self.batch.kind, items, self.batch.run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,20 +160,21 @@ def merged_calls(
     Returns the merged calls, and a function from their outcomes to the outcomes of `calls`. If `Batch.run` raises for a
     merged call, each call in it is made alone, so that only the calls at fault fail.
     """
-    groups: dict[Hashable, list[int]] = {}
+    groups: dict[Hashable, list[int]] = {}  # the indices of the calls that are made as one
     for index, call in enumerate(calls):
-        groups.setdefault((call.kind, index if call.kind is None else None), []).append(index)
+        group = ("alone", index) if call.kind is None else ("kind", call.kind)
+        groups.setdefault(group, []).append(index)
 
     def split(answers: Sequence[CallOutcome]) -> list[CallOutcome]:
         outcomes: list[CallOutcome] = [None] * len(calls)
-        for group, answer in zip(groups.values(), answers, strict=True):
-            shared = len(group) == 1 or isinstance(answer, CallFailure)
-            each: Any = [answer] * len(group) if shared else answer
-            for index, outcome in zip(group, each, strict=True):
+        for indices, answer in zip(groups.values(), answers, strict=True):
+            is_one = len(indices) == 1 or isinstance(answer, CallFailure)
+            each: Any = [answer] * len(indices) if is_one else answer
+            for index, outcome in zip(indices, each, strict=True):
                 outcomes[index] = outcome
         return outcomes
 
-    return tuple(_merged([calls[index] for index in group]) for group in groups.values()), split
+    return tuple(_merged([calls[index] for index in indices]) for indices in groups.values()), split
 
 
 def _merged(calls: Sequence[Call]) -> Call:
@@ -181,19 +182,16 @@ def _merged(calls: Sequence[Call]) -> Call:
     if len(calls) == 1:
         return calls[0]
     batches = [call.batch for call in calls if call.batch is not None]
-    ends = list(accumulate(len(batch.items) for batch in batches))
 
     def run(items: Sequence[Any]) -> list[CallOutcome]:
         try:
-            answer = batches[0].run(items)
+            left = iter(batches[0].run(items))
         except Exception:  # noqa: BLE001 - each call is made alone
             return [outcome_of(call.run) for call in calls]
-        return [
-            batch.part(answer, slice(end - len(batch.items), end)) for batch, end in zip(batches, ends, strict=True)
-        ]
+        return [list(islice(left, len(batch.items))) for batch in batches]
 
     items = [item for batch in batches for item in batch.items]
-    return Call.batched(None, items, run, lambda outcomes, _: outcomes, batches[0].prepare)
+    return Call.batched(None, items, run, batches[0].prepare)
 
 
 def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
@@ -226,13 +224,6 @@ def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
     return [results[index] for index in range(len(bodies))]
 
 
-def blocks(calls: tuple[Call, ...]) -> bool:
-    """Whether the tuple holds a single call that must be made in a thread and needs no `Batch.prepare`."""
-    if len(calls) != 1 or calls[0].arun is not None:
-        return False
-    return calls[0].batch is None or calls[0].batch.prepare is None
-
-
 def drive(body: Body[T], workers: Workers) -> T:
     """The body's result. The body and the first call of each tuple run in this thread, other calls in workers.
 
@@ -243,22 +234,17 @@ def drive(body: Body[T], workers: Workers) -> T:
         while True:
             futures: list[Future[Any]] = [workers.executor().submit(copy_context().run, call.run) for call in calls[1:]]
             here = [outcome_of(call.run) for call in calls[:1]]
-            answers = [partial(_answer, *pair) for pair in zip(calls[1:], futures, strict=True)]
-            calls = body.send([*here, *map(outcome_of, answers)])
+            calls = body.send([*here, *map(_outcome_of_future, calls[1:], futures)])
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]
     finally:
         body.close()
 
 
-def _answer(call: Call, future: Future[Any]) -> Any:
-    """The result of a call that was submitted as `future`. If `Workers.close` cancelled it, the call is made here."""
-    try:
-        return future.result()
-    except CancelledError:
-        if future.cancelled():
-            return call.run()
-        raise  # the call itself raised the error
+def _outcome_of_future(call: Call, future: Future[Any]) -> CallOutcome:
+    """The outcome of a call that was submitted as `future`. If `Workers.close` cancelled it, the call is made here."""
+    outcome = outcome_of(future.result)
+    return outcome_of(call.run) if future.cancelled() else outcome
 
 
 async def adrive(body: Body[T], workers: Workers, *, on_loop: bool = False) -> T:
@@ -298,6 +284,7 @@ async def adrive(body: Body[T], workers: Workers, *, on_loop: bool = False) -> T
 
 
 async def _awaited(calls: Sequence[Call], workers: Workers) -> list[CallOutcome]:
+    """Make the calls at the same time, at most AWAITED_MAX; returns their outcomes."""
     free = asyncio.Semaphore(AWAITED_MAX)
 
     async def limited(call: Call) -> CallOutcome:

@@ -48,6 +48,8 @@ class ThreadLimiter(Executor):
     """
 
     _free: SimpleQueue[None]
+    _started: dict[Future[Any], float]
+    """The running calls -> `time.monotonic()` at their start."""
 
     def __init__(self, calls_max: int = LIMITED_CALLS_MAX) -> None:
         self._calls_max = calls_max
@@ -55,7 +57,7 @@ class ThreadLimiter(Executor):
 
     def _renew(self) -> None:
         self._free = free_slots(self._calls_max)
-        self._started: dict[Future[Any], float] = {}  # `time.monotonic()` at the start of each call that runs
+        self._started = {}
 
     def call(self, function: Callable[[], T], seconds: float) -> T:
         """The result of `function()`; its own exceptions pass through.
@@ -67,7 +69,7 @@ class ThreadLimiter(Executor):
         """
         end = time.monotonic() + seconds
         start = partial(self.submit, function)
-        while (future := self._begun(start, seconds, end - time.monotonic())) is None:
+        while (future := self._try_start(start, seconds, end - time.monotonic())) is None:
             time.sleep(POLL_SECONDS)
         try:
             return future.result(timeout=max(0.0, end - time.monotonic()))
@@ -96,13 +98,13 @@ class ThreadLimiter(Executor):
             end = loop.time() + seconds
             # Not `submit`: the virtual clock of tests counts the calls of `run_in_executor`.
             start = partial(loop.run_in_executor, self, function)
-            while (running := self._begun(start, seconds, end - loop.time())) is None:  # noqa: ASYNC110 threads end calls
+            while (running := self._try_start(start, seconds, end - loop.time())) is None:  # noqa: ASYNC110 threads end calls
                 await asyncio.sleep(POLL_SECONDS)
             return await awaited(running, end - loop.time())
 
         return Call(lambda: self.call(function, seconds), arun)
 
-    def _begun(self, start: Callable[[], T], seconds: float, left: float) -> T | None:
+    def _try_start(self, start: Callable[[], T], seconds: float, left: float) -> T | None:
         """The future that `start` returns; None: the limit is reached, but a call may return in the time left.
 
         Raises:
@@ -226,7 +228,6 @@ class Breaker:
 
     @property
     def state(self) -> Literal["closed", "open", "half-open"]:
-        """The state now."""
         with self._lock:
             if self._opened_at is None:
                 return "closed"

@@ -29,6 +29,8 @@ class LoopThread:
 
     _lock: threading.Lock
     _loop: asyncio.AbstractEventLoop | None
+    _stop: weakref.finalize[..., LoopThread]
+    """Ends the thread that runs `_loop`: called by `close`, or when this object is garbage-collected."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -27,7 +27,6 @@ from umi_common.runtime.calls import (
     Call,
     CallOutcome,
     Finished,
-    blocks,
     merged_calls,
     outcome_of,
 )
@@ -184,7 +183,7 @@ class _Task:
         else:
             if self.abandoned:
                 self.body.close()
-            if self.abandoned or not blocks(self.calls):
+            if self.abandoned or len(self.calls) > 1 or not self.calls[0].blocks:
                 self.end(self.calls)
 
     def end(self, outcome: Finished | tuple[Call, ...] | BaseException) -> None:

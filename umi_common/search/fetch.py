@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -90,10 +89,7 @@ def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:
         return ask_chunks(store, ids)
     pairs = list(zip(ids, pool.version[rows].tolist(), strict=True))
     return Call.batched(
-        ("get versions", id(store), exact),
-        pairs,
-        lambda some: get_versions(*zip(*some, strict=True), exact=exact),
-        operator.getitem,
+        ("get versions", id(store), exact), pairs, lambda some: get_versions(*zip(*some, strict=True), exact=exact)
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
@@ -357,9 +356,7 @@ def _ask_store(
     )
     store = components.store
     prepare = getattr(store, "aembed", None)
-    run = partial(_recall_each, store)
-    kind = ("recall", id(store))
-    return Call.batched(kind, [recall_request], run, part=lambda pools, own: pools[own][0], prepare=prepare)
+    return Call.batched(("recall", id(store)), [recall_request], partial(_recall_each, store), prepare)
 
 
 def _recall_each(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
@@ -372,7 +369,7 @@ def _recall_each(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
 
 def ask_chunks(store: Store, ids: Sequence[str]) -> Call:
     """The call that gets the store's chunks, aligned with ids; None for an id that the store lacks."""
-    return Call.batched(("get", id(store)), ids, store.get, operator.getitem)
+    return Call.batched(("get", id(store)), ids, store.get)
 
 
 def _ask_llm(components: Components, request: SearchRequest) -> Call:
@@ -390,7 +387,7 @@ def _pool_of(outcome: CallOutcome, request: SearchRequest) -> Pool:
     min(1, max(SPECIFIC_BOUND / the largest `lexical_bound` of a question,
                CONTEXT_RATIO / `SearchRequest.words_around`))
     """
-    pool: Pool = value_of(outcome)
+    pool: Pool = value_of(outcome)[0]
     pool = pool if request.strategy == "hybrid" else pool.only(request.strategy)
     bounds = pool.lexical_bound[1 : 1 + len(request.questions)]
     if not request.words_around or not bounds.any():
