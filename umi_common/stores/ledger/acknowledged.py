@@ -71,14 +71,13 @@ class MarkFile:
     def refuse_foreign_log(self, database: Path) -> None:
         """Raise if the write-ahead log belongs to another database: SQLite would write its pages into this one.
 
-        Called before the ledger is opened. The names of the sessions are read from `umi.db` with the log and without
-        it. Let A be the newest name with the log.
+        Called before the ledger is opened. The list of the sessions' names is read twice: from `umi.db` with the log,
+        and from `umi.db` alone. Nothing is compared if the first list is empty: early versions of umi wrote no names.
 
-        - There is no A: accepted, because there is nothing to compare. Early versions of umi wrote no names.
-        - The record names A: A was copied into `umi.db`. So A must be the newest name without the log, too.
-        - Else A may not have been copied. Then `umi.db` without the log ends at an earlier session, whose name the
-          list with the log still holds, or at none. So its newest name, if it has one, must be in that list. The log
-          of another database replaces the list by one without this name.
+        - If the record names the newest session of the first list, its name was copied into `umi.db`. So the second
+          list must begin with it, too.
+        - Else `umi.db` alone may end at an earlier session, or at none. So if the second list has a newest name, the
+          first list must hold it; the log of another database has a list without it.
 
         Raises:
             LedgerDamaged: If the log belongs to another database; no file was changed.
@@ -93,9 +92,9 @@ class MarkFile:
             return  # opening the ledger raises the right error
         if not with_log:
             return
-        newest = with_log[0]
-        accepted = [newest] if self.read().session == newest else [*with_log, ""]  # "": no name
-        if next(iter(without_log), "") not in accepted:
+        was_copied = self.read().session == with_log[0]
+        newest_alone = without_log[0] if without_log else None
+        if newest_alone not in (with_log[:1] if was_copied else [*with_log, None]):
             raise LedgerDamaged(
                 f"{wal} and {database.name} were written by different sessions; delete {wal.name} and "
                 f"{database.name}-shm if {database.name} is a copy that you put back; else restore {database.name} and "
@@ -146,7 +145,6 @@ class MarkFile:
                 os.write(self._handle, f"{body} {zlib.crc32(body.encode())}".ljust(SIZE).encode())
 
     def close(self) -> None:
-        """Close the file."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None

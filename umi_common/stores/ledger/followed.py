@@ -32,8 +32,6 @@ ALONE = "mode=ro&immutable=1"
 SETTLE_SECONDS = 0.5
 """Longest wait, in seconds, for a writer that is opening or closing the store. The writer creates or removes its files
 one after the other, and a reader cannot open the store in between."""
-RETRY_SECONDS = 0.01
-"""Pause between two attempts to open the store, in seconds."""
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 """Error numbers if the process, or the machine, has too many files open."""
 MARK = "umi.mark"
@@ -221,7 +219,7 @@ class FollowedFile:
             except (StoreReadOnly, sqlite3.Error, OSError) as error:
                 if time.monotonic() > deadline or not _may_be_temporary(error):
                     raise _explained(error, self._path) from error
-            time.sleep(RETRY_SECONDS)
+            time.sleep(0.01)
         self._watch, self._files = watch, files
 
     def _close_connections(self) -> None:
@@ -237,21 +235,18 @@ class FollowedFile:
         Raises:
             StoreLocked: If a thread reads for longer than BUSY_SECONDS.
         """
-        inherited = os.getpid() != self._pid  # after a fork, the parent's threads do not run in this process
-        seconds = 0.0 if inherited else BUSY_SECONDS
-        busy = StoreLocked(f"{self._path} is being read in this process; open it for writing afterwards")
         if self._location.file != file:
             return
-        if not self._lock.acquire(timeout=seconds):
-            if not inherited:
-                raise busy
-            return
-        try:
-            self._close_connections()
-            if not self._changed.wait_for(lambda: not self._in_use, seconds) and not inherited:
-                raise busy
-        finally:
-            self._lock.release()
+        inherited = os.getpid() != self._pid  # after a fork, the parent's threads do not run in this process
+        seconds, unused = 0.0 if inherited else BUSY_SECONDS, False
+        if self._lock.acquire(timeout=seconds):
+            try:
+                self._close_connections()
+                unused = self._changed.wait_for(lambda: not self._in_use, seconds)
+            finally:
+                self._lock.release()
+        if not unused and not inherited:
+            raise StoreLocked(f"{self._path} is being read in this process; open it for writing afterwards")
 
     def close(self) -> None:
         """Close the idle connections now; a connection in use is closed when it is released."""

@@ -78,7 +78,8 @@ DELETIONS_KEPT = 50_000
 """Number of the newest deletions that the table `deletions` keeps, some 0.5 MB. A process that last read the ledger
 before the oldest kept deletion loads everything again."""
 SEARCH_TEXT_EXISTS = "SELECT 1 FROM pragma_table_info('chunks') WHERE name = 'search_text'"
-ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata, search_text"
+ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata"
+"""The columns of an `Entry` but the last, `search_text`, which files of early versions lack."""
 LOOK_UP_EVERY_ID = """
 SELECT count(*), count(found) FROM (
     SELECT (
@@ -107,8 +108,8 @@ class Ledger:
         self.read_only = read_only
         self._lock = threading.RLock()
         self._closed = False
-        self._columns = ""
-        """Result of `_entry_columns`; "" until the column `search_text` was found."""
+        self._has_search_text = False
+        """Whether the column `search_text` was found."""
         self._location = None if path is None or read_only else Location(path)
         self._readers: ConnectionPool | FollowedFile | None = None
         """Connections for reading; None: the ledger is in memory, and the writing connection also reads."""
@@ -188,8 +189,6 @@ class Ledger:
         failpoint("ledger.committed")
 
     def all_rows(self, sql: str) -> list[Any]:
-        """All rows of one SELECT."""
-
         def read() -> list[Any]:
             with self.reading() as connection:
                 return connection.execute(sql).fetchall()
@@ -225,8 +224,8 @@ class Ledger:
 
     def has_log(self) -> bool:
         """Whether the write-ahead log holds any byte; after close(), only if another process was reading."""
-        log = None if self.path is None else self.path.with_name(f"{self.path.name}-wal")
-        return log is not None and log.exists() and log.stat().st_size > 0
+        wal = None if self.path is None else self.path.with_name(f"{self.path.name}-wal")
+        return wal is not None and wal.exists() and wal.stat().st_size > 0
 
     def compact(self) -> None:
         """Free the disk space of deleted rows; remove all rows of `deletions`, and all rows of `commits` but the last.
@@ -304,17 +303,17 @@ class Ledger:
                 last_dropped = last_number(connection, "deletions") - DELETIONS_KEPT
                 connection.execute("DELETE FROM deletions WHERE seq <= ?", (last_dropped,))
             first = last_number(connection, "chunks") + 1
-            seqs = range(first, first + len(entries))
-            insert(connection, f"chunks (seq, {ENTRY_COLUMNS})", 10, seqs, entries)
+            rows = ((seq, *entry) for seq, entry in enumerate(entries, first))
+            insert(connection, "chunks", f"seq, {ENTRY_COLUMNS}, search_text", rows)
             failpoint("ledger.insert")
-            blobs = list(encode_vectors(vectors))
-            insert(connection, "vectors (seq, vector, checksum)", 3, seqs, blobs)
+            blobs = [(seq, *blob) for seq, blob in enumerate(encode_vectors(vectors), first)]
+            insert(connection, "vectors", "seq, vector, checksum", blobs)
             connection.execute(
                 "UPDATE meta SET value = CAST(value AS INTEGER) + ? WHERE key = 'count'", (len(entries) - len(deleted),)
             )
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", settings.items())
             # The digest of the history covers the deleted numbers, the vectors' checksums and the rows' digests.
-            numbers = [np.array(deleted, dtype="<i8"), np.array([check for _, check in blobs], dtype="<i8")]
+            numbers = [np.array(deleted, dtype="<i8"), np.array([check for _, _, check in blobs], dtype="<i8")]
             contents = [*(array.tobytes() for array in numbers), *(entry.digest for entry in entries)]
             return self.record(connection, contents)
 
@@ -343,7 +342,7 @@ class Ledger:
         session = secrets.token_hex(8)
         with self.transaction() as connection:
             connection.execute(HISTORY)
-            if self._entry_columns(connection) != ENTRY_COLUMNS:
+            if self._search_text(connection) == "NULL":
                 connection.execute(ADD_SEARCH_TEXT)
             last, mark = commit_mark(connection), self.mark(connection)
             if (last.seq, last.deletion) != (mark.seq, mark.deletion) or not last.digest:
@@ -358,16 +357,16 @@ class Ledger:
     def descends_from(self, connection: sqlite3.Connection, mark: Mark) -> bool:
         """Whether `mark` is in this ledger's history. An index saved at this mark then lacks only later changes."""
         kept = commit_mark(connection, "WHERE number = ?", mark.commit)
-        return mark.commit > 0 and kept._replace(epoch=mark.epoch) == mark
+        return mark.commit > 0 and kept == mark._replace(epoch=0)  # the table of commits has no epoch
 
     def holds(self, mark: Mark) -> bool:
         """Whether this ledger contains the writes up to `mark`; False in an older copy, and in another ledger."""
 
         def read() -> bool:
             with self.snapshot() as connection:  # without it, `compact` may drop the commit between two SELECTs
-                if 0 < commit_mark(connection, "ORDER BY number").commit <= mark.commit:
+                oldest, now = commit_mark(connection, "ORDER BY number"), self.mark(connection)
+                if 0 < oldest.commit <= mark.commit:
                     return self.descends_from(connection, mark)
-                now = self.mark(connection)
             # `compact` dropped the commit of `mark`, or `mark` is of an early version of umi, which keeps no history.
             return (now.epoch, now.seq) >= (mark.epoch, mark.seq) and now.deletion >= mark.deletion
 
@@ -444,7 +443,7 @@ class Ledger:
         Raises:
             LedgerDamaged: If a row is not what was written or, at the end, if the number of rows is wrong.
         """
-        columns = self._entry_columns(connection)
+        columns = f"{ENTRY_COLUMNS}, {self._search_text(connection)}"
         rows = connection.execute(f"SELECT seq, {columns} FROM chunks WHERE seq > ? ORDER BY seq", (after,))
         count, last = 0, after
         for seq, *fields in rows:
@@ -459,8 +458,7 @@ class Ledger:
     def beginnings(self, characters: int) -> dict[int, str]:
         """seq -> the first `characters` characters of the indexed text, for all chunks."""
         with self.reading() as connection:
-            known = self._entry_columns(connection) == ENTRY_COLUMNS
-            indexed = "coalesce(search_text, text)" if known else "text"
+            indexed = f"coalesce({self._search_text(connection)}, text)"
             return dict(connection.execute(f"SELECT seq, substr({indexed}, 1, ?) FROM chunks", (characters,)))
 
     def vectors(self, connection: sqlite3.Connection, *, after: int = 0, expected: int) -> Vectors:
@@ -520,7 +518,7 @@ class Ledger:
         def read() -> list[Any]:
             found: list[Any] = []
             with self.reading() as connection:
-                wanted = self._entry_columns(connection) if columns is None else columns
+                wanted = f"{ENTRY_COLUMNS}, {self._search_text(connection)}" if columns is None else columns
                 for start in range(0, len(seqs), SQL_VARIABLES):
                     batch = seqs[start : start + SQL_VARIABLES]
                     placeholders = ", ".join("?" * len(batch))
@@ -530,11 +528,11 @@ class Ledger:
 
         return self.retry_read(read)
 
-    def _entry_columns(self, connection: sqlite3.Connection) -> str:
-        """SQL for the columns of an `Entry`; NULL for `search_text`, which files of early versions lack."""
-        if not self._columns and connection.execute(SEARCH_TEXT_EXISTS).fetchone():
-            self._columns = ENTRY_COLUMNS
-        return self._columns or ENTRY_COLUMNS.replace("search_text", "NULL")
+    def _search_text(self, connection: sqlite3.Connection) -> str:
+        """SQL for the column `search_text`; NULL if the file is of an early version and lacks the column."""
+        if not self._has_search_text:
+            self._has_search_text = connection.execute(SEARCH_TEXT_EXISTS).fetchone() is not None
+        return "search_text" if self._has_search_text else "NULL"
 
     def check_id_index(self, connection: sqlite3.Connection) -> None:
         """Look up every row in SQLite's index of ids, which takes some 0.1 s for 100,000 rows.

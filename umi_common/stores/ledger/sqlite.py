@@ -1,15 +1,13 @@
-"""Opens SQLite files, turns SQLite's errors into umi's, and pools connections for several threads.
-
-The ledger, to which the other files of this folder refer, is one such file: the one with all data of a store.
-"""
+"""Opens SQLite files, turns SQLite's errors into umi's, and pools connections for several threads."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -114,30 +112,16 @@ def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
     return connection
 
 
-def insert(
-    connection: sqlite3.Connection, into: str, width: int, seqs: Sequence[int], others: Iterable[tuple[Any, ...]]
-) -> None:
-    """Insert one row for each chunk.
+def insert(connection: sqlite3.Connection, table: str, columns: str, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Insert rows. `columns` is their columns in SQL, such as "seq, vector".
 
     One statement inserts as many rows as SQL_VARIABLES allows. This takes half as long as one statement for each row.
-
-    Args:
-        into: The table and its columns, in SQL.
-        width: Number of columns.
-        seqs: The first column: the sequence number of each chunk.
-        others: The other `width` - 1 columns of each row, in the order of `seqs`.
     """
-    placeholders = f"({', '.join('?' * width)})"
-    statement, at_once, left = f"INSERT INTO {into} VALUES ", SQL_VARIABLES // width, iter(others)
-    full = statement + ", ".join([placeholders] * at_once)
-    for start in range(0, len(seqs), at_once):
-        batch = seqs[start : start + at_once]
-        values: list[Any] = []
-        for seq, other in zip(batch, left):  # noqa: B905 the next passes of the outer loop take the rest
-            values.append(seq)
-            values += other
-        sql = full if len(batch) == at_once else statement + ", ".join([placeholders] * len(batch))
-        connection.execute(sql, values)
+    width, left = columns.count(",") + 1, iter(rows)
+    while batch := list(islice(left, SQL_VARIABLES // width)):
+        placeholders = ", ".join([f"({', '.join('?' * width)})"] * len(batch))
+        values = list(chain.from_iterable(batch))
+        connection.execute(f"INSERT INTO {table} ({columns}) VALUES {placeholders}", values)
 
 
 class Location:
