@@ -58,57 +58,43 @@ notebook cell, so all slots are then replaced by free ones. Slots affect speed o
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """How to make several calls of one kind, which differ only in their items, as one call."""
-
-    kind: Hashable
-    """Equal for calls that can be made together. None for a call that is already merged from several."""
-    items: Sequence[Any]
-    run: Callable[[Sequence[Any]], Any]
-    """Makes one call for all items and returns a list with the result for each item."""
-    prepare: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None = None
-    """Coroutine function that an event loop awaits before `run`. It waits for services, for example an embedder, and
-    returns items for which `run` waits for none. None: `run` never waits for a service."""
-
-
-@dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a store or a model."""
+    """One call of a store or a model. Calls of one kind, which differ only in their items, can be made as one call."""
 
     run: Callable[[], Any]
     """Makes the call, blocking."""
     arun: Callable[[], Awaitable[Any]] | None = None
     """Makes the call without blocking; None: `run` runs in a thread."""
-    batch: Batch | None = None
-    """How to make the call together with others of its kind; None: the call is made alone."""
+    kind: Hashable = None
+    """Equal for calls that can be made together. None: the call is made alone, or is already merged from several."""
+    items: Sequence[Any] = ()
+    run_items: Callable[[Sequence[Any]], Any] | None = None
+    """Makes one call for all items and returns a list with the result for each item."""
+    prepare: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None = None
+    """Coroutine function that an event loop awaits before the call. It waits for services, for example an embedder, and
+    returns items for which `run_items` waits for none. None: the call never waits for a service."""
 
     @classmethod
     def batched(
         cls,
         kind: Hashable,
         items: Sequence[Any],
-        run: Callable[[Sequence[Any]], Any],
+        run_items: Callable[[Sequence[Any]], Any],
         prepare: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None = None,
     ) -> Call:
-        """A call for these items that may be made together with others of its kind; arguments as in `Batch`."""
-        return cls(partial(run, items), batch=Batch(kind, items, run, prepare))
-
-    @property
-    def kind(self) -> Hashable:
-        """`Batch.kind`; None for a call that is made alone."""
-        return None if self.batch is None else self.batch.kind
+        """A call for these items that may be made together with others of its kind."""
+        return cls(partial(run_items, items), None, kind, items, run_items, prepare)
 
     @property
     def blocks(self) -> bool:
-        """Whether the call is made in a thread, without `Batch.prepare`."""
-        return self.arun is None and (self.batch is None or self.batch.prepare is None)
+        """Whether the call is made in a thread, without `prepare`."""
+        return self.arun is None and self.prepare is None
 
     async def prepared(self) -> Call:
-        """The call to make on an event loop: one for the items that `Batch.prepare` returns, else this call."""
-        if self.batch is None or self.batch.prepare is None:
+        """The call to make on an event loop: one for the items that `prepare` returns, else this call."""
+        if self.prepare is None or self.run_items is None:
             return self
-        items = await self.batch.prepare(self.batch.items)
-        return Call.batched(self.batch.kind, items, self.batch.run)
+        return Call.batched(self.kind, await self.prepare(self.items), self.run_items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +143,8 @@ def merged_calls(
 ) -> tuple[tuple[Call, ...], Callable[[Sequence[CallOutcome]], list[CallOutcome]]]:
     """Merge the calls of each kind into one call.
 
-    Returns the merged calls, and a function from their outcomes to the outcomes of `calls`. If `Batch.run` raises for a
-    merged call, each call in it is made alone, so that only the calls at fault fail.
+    Returns the merged calls, and a function from their outcomes to the outcomes of `calls`. If a merged call
+    raises, each call in it is made alone, so that only the calls at fault fail.
     """
     groups: dict[Hashable, list[int]] = {}  # the indices of the calls that are made as one
     for index, call in enumerate(calls):
@@ -179,19 +165,19 @@ def merged_calls(
 
 def _merged(calls: Sequence[Call]) -> Call:
     """One call in place of several of one kind; its result is the list of their outcomes. A single call stays."""
-    if len(calls) == 1:
+    run_items = calls[0].run_items
+    if len(calls) == 1 or run_items is None:
         return calls[0]
-    batches = [call.batch for call in calls if call.batch is not None]
 
-    def run(items: Sequence[Any]) -> list[CallOutcome]:
+    def run_merged(items: Sequence[Any]) -> list[CallOutcome]:
         try:
-            left = iter(batches[0].run(items))
+            left = iter(run_items(items))
         except Exception:  # noqa: BLE001 - each call is made alone
             return [outcome_of(call.run) for call in calls]
-        return [list(islice(left, len(batch.items))) for batch in batches]
+        return [list(islice(left, len(call.items))) for call in calls]
 
-    items = [item for batch in batches for item in batch.items]
-    return Call.batched(None, items, run, batches[0].prepare)
+    items = [item for call in calls for item in call.items]
+    return Call.batched(None, items, run_merged, calls[0].prepare)
 
 
 def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
