@@ -40,14 +40,13 @@ def flow_picture(result: SearchResult) -> str:
     )
     y = TOP + ROW * len(hits)
     rule = f"<line class='rule' x1='0' x2='{width}' y1='{y}' y2='{y}'/>" if deepest > len(hits) else ""
-    lines = "".join(
-        _line(hit, path, [rows[index] for rows in rows_by_column])
-        for index, (hit, path) in reversed(list(enumerate(zip(hits, paths, strict=True))))
-    )
+    rows_by_hit = zip(*rows_by_column, strict=True)
+    lines = [_line(*each) for each in zip(hits, paths, rows_by_hit, strict=True)]
+    drawn = "".join(reversed(lines))  # the first hit last, so that its line is above the others
     return (
         f"<svg class='flow' role='img' aria-labelledby='flow-title flow-about' viewBox='0 0 {width} {height}' "
         f"width='{width}' height='{height}'><title id='flow-title'>Rank of each hit at each stage</title>"
-        f"<desc id='flow-about'>Each hit above states its ranks.</desc>{heads}{rule}{lines}</svg>"
+        f"<desc id='flow-about'>Each hit above states its ranks.</desc>{heads}{rule}{drawn}</svg>"
     )
 
 

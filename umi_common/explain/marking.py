@@ -11,8 +11,6 @@ from html import escape
 from umi_common.explain.texts import snippet, visible
 from umi_common.types import SearchResult
 
-EXCERPT_CHARACTERS = 320
-"""Default length of an excerpt, in characters."""
 LEAD_CHARACTERS = 60
 """Largest number of characters that an excerpt shows before the first place where a word of the query occurs."""
 FUNCTION_TEXT = (
@@ -140,7 +138,7 @@ def marked(
     return "".join([*pieces, written(shown[at:])])
 
 
-def excerpt(text: str, words: QueryWords, characters: int = EXCERPT_CHARACTERS) -> str:
+def excerpt(text: str, words: QueryWords, characters: int = 320) -> str:
     """About `characters` characters of a text, in one line; "…" marks a cut.
 
     The excerpt shows the first place where any word of the query occurs. It begins at the start of the text if this

@@ -83,13 +83,15 @@ def _moves(hit: Hit) -> list[str]:
 
     The first stage, "fused", has no rank before it, so it is no change.
     """
-    names, ranks = list(hit.ranks), list(hit.ranks.values())
-    through = None if hit.through is None else f" (found through {hit.through})"
-    cause = " (named in the question)" if hit.named else through or ""
     lines = []
-    for name, (before, after) in zip(names[1:], pairwise(ranks), strict=False):
+    for (_, before), (name, after) in pairwise(hit.ranks.items()):
         if before != after:
-            lines.append(f"{name} #{before} → #{after}{cause if name == 'references' and after < before else ''}")
+            cause = ""
+            if name == "references" and after < before and hit.named:
+                cause = " (named in the question)"
+            elif name == "references" and after < before and hit.through is not None:
+                cause = f" (found through {hit.through})"
+            lines.append(f"{name} #{before} → #{after}{cause}")
     return lines
 
 

@@ -9,9 +9,6 @@ from umi_common.explain.reasons import decided, in_words, rank_path, reasons, st
 from umi_common.explain.texts import hit_count, one_line, place
 from umi_common.types import Hit, SearchResult, Stage, Suppressed
 
-TEXT_CHARACTERS = 160
-"""Length of the excerpt of a hit, in characters."""
-
 
 def to_text(result: SearchResult, *, emphasis: tuple[str, str] = ("", ""), full: bool = False) -> str:
     """A result as plain text: three lines per hit, the last of which says why the hit was found.
@@ -43,7 +40,7 @@ def to_text(result: SearchResult, *, emphasis: tuple[str, str] = ("", ""), full:
 def _hit(hit: Hit, words: QueryWords, emphasis: tuple[str, str]) -> Iterator[str]:
     where = one_line(" · ".join(place(hit.chunk)))
     yield f"{hit.rank:>3}  {hit.score:.3f}  {one_line(hit.chunk.id)}" + (f"  [{where}]" if where else "")
-    yield f"       {marked(excerpt(hit.chunk.text, words, TEXT_CHARACTERS), words, around=emphasis, written=str)}"
+    yield f"       {marked(excerpt(hit.chunk.text, words, 160), words, around=emphasis, written=str)}"
     yield f"       {one_line(' · '.join(reasons(hit)))}"
 
 

@@ -12,10 +12,6 @@ from html import escape
 
 from umi_common.types import Chunk, SearchResult
 
-SNIPPET_CHARACTERS = 160
-"""Default length of a snippet, in characters."""
-SECTION_CHARACTERS = 60
-"""Largest number of characters of the metadata "section" of a chunk; a longer value is cut."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")
 """Matches a character that is replaced: control characters except tab and line feed, the line and paragraph separators
 (U+2028, U+2029), the characters that embed, override or isolate a direction of text, and the byte order mark (U+FEFF).
@@ -37,7 +33,7 @@ def one_line(text: str) -> str:
     return visible(" ".join(text.split()))
 
 
-def snippet(text: str, characters: int = SNIPPET_CHARACTERS) -> str:
+def snippet(text: str, characters: int = 160) -> str:
     """The text in one line. A text longer than `characters` is cut, and " …" is added.
 
     The cut is after a word, but inside a word if otherwise less than half of `characters` would be left.
@@ -71,7 +67,7 @@ def place(chunk: Chunk) -> list[str]:
         facts.append(f"page {chunk.metadata['page']}")
     section = chunk.metadata.get("section")
     if isinstance(section, str):
-        facts.append(snippet(section, SECTION_CHARACTERS))
+        facts.append(snippet(section, 60))
     if chunk.event_time is not None:
         facts.append(f"{chunk.event_time:%d %b %Y %H:%M} UTC")
     return facts

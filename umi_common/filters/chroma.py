@@ -58,18 +58,14 @@ def to_chroma(where: Filter) -> ChromaWhere | None:
         return None
     if sum(len(leaf.value) for leaf in leaves if isinstance(leaf.value, tuple)) > CLAUSE_VALUES_MAX:
         return None
-    clause, exact = _clause(where, wanted=True)
-    return None if clause is None else ChromaWhere(clause, exact)
+    return _clause(where, wanted=True)
 
 
-_Clause = tuple["dict[str, Any] | None", bool]
-"""A clause (None: it passes every row), and whether it is exact."""
-_EVERYTHING: _Clause = (None, False)
+def _clause(where: Filter, wanted: bool) -> ChromaWhere | None:
+    """The clause for `where` if `wanted`, else for its complement; None: no clause, so every row passes.
 
-
-def _clause(where: Filter, wanted: bool) -> _Clause:
-    """The clause for `where` if `wanted`, else for its complement. Chroma negates only comparisons, so each `Not` is
-    moved down to the comparisons."""
+    Chroma negates only comparisons, so each `Not` is moved down to the comparisons.
+    """
     if isinstance(where, Not):
         return _clause(where.part, not wanted)
     if isinstance(where, Comparison):
@@ -78,54 +74,54 @@ def _clause(where: Filter, wanted: bool) -> _Clause:
     return _join("$and" if all_must else "$or", [_clause(part, wanted) for part in where.parts])
 
 
-def _join(word: str, clauses: list[_Clause]) -> _Clause:
-    exact = all(exact for _, exact in clauses)
-    known = [clause for clause, _ in clauses if clause is not None]
+def _join(word: str, clauses: list[ChromaWhere | None]) -> ChromaWhere | None:
+    known = [clause for clause in clauses if clause is not None]
     if not known or (word == "$or" and len(known) < len(clauses)):
-        return _EVERYTHING
-    return (known[0] if len(known) == 1 else {word: known}), exact
+        return None
+    exact = len(known) == len(clauses) and all(clause.exact for clause in known)
+    return ChromaWhere(known[0].where if len(known) == 1 else {word: [clause.where for clause in known]}, exact)
 
 
-def _leaf(comparison: Comparison, wanted: bool) -> Iterator[_Clause]:
+def _leaf(comparison: Comparison, wanted: bool) -> Iterator[ChromaWhere | None]:
     """The clauses for a comparison if `wanted`, of which at least one must hold; else those for its complement, which
     must all hold."""
     key, operator, value = comparison.key, comparison.operator, comparison.value
     if not _usable(key) or operator in ("$contains", *TEXT_MATCHES):
-        yield _EVERYTHING
+        yield None
     elif operator == "$in" and isinstance(value, tuple):
         yield from _one_of(key, value, wanted)
     elif operator == "$eq":
         yield from _one_of(key, (value,), wanted)
     else:
-        yield _ordered(key, operator, value) if wanted else _EVERYTHING
+        yield _ordered(key, operator, value) if wanted else None
 
 
-def _one_of(key: str, values: tuple[MetadataValue, ...], wanted: bool) -> Iterator[_Clause]:
+def _one_of(key: str, values: tuple[MetadataValue, ...], wanted: bool) -> Iterator[ChromaWhere | None]:
     """The clauses for a key whose value is one of `values` if `wanted`, else none of them: one clause for each type."""
     groups: dict[type, list[Scalar]] = {}
     for value in values:
         if value is None or isinstance(value, tuple):
-            yield _EVERYTHING
+            yield None
         else:
             number = _number(value)
             groups.setdefault(type(number), []).append(number)
     for group in groups.values():
         exact = all(map(_exact, group))
         if wanted:
-            yield {key: {"$in": group}}, exact
+            yield ChromaWhere({key: {"$in": group}}, exact)
         else:
             # Chroma cuts a fraction in $nin to an integer, which would drop rows that pass the filter.
             kept = [value for value in group if _exact(value)]
-            yield ({key: {"$nin": kept}}, exact) if kept else _EVERYTHING
+            yield ChromaWhere({key: {"$nin": kept}}, exact) if kept else None
 
 
-def _ordered(key: str, operator: Operator, bound: MetadataValue) -> _Clause:
+def _ordered(key: str, operator: Operator, bound: MetadataValue) -> ChromaWhere | None:
     if isinstance(bound, (str, tuple)) or bound is None:
-        return _EVERYTHING
+        return None
     number = _number(bound)
-    if _exact(number):
-        return {key: {operator: number}}, True
-    return {key: {_WIDER.get(operator, operator): number}}, False
+    exact = _exact(number)
+    wide_enough = operator if exact else _WIDER.get(operator, operator)
+    return ChromaWhere({key: {wide_enough: number}}, exact)
 
 
 def _number(value: Scalar) -> Scalar:
