@@ -154,7 +154,6 @@ class MigrationCheckpoint:
             unfinished.replace(self._path)
 
     def forget(self) -> None:
-        """Remove the file."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
@@ -163,12 +162,12 @@ def _refuse_other_vectors(source: Movable, target: Movable) -> None:
     for store in (source, target):
         if not hasattr(store, "embedder"):
             raise ConfigError(f"{store!r:.80} is no open store; give HybridStore.open(path) or QdrantStore(...)")
-    ours, theirs = ((store.embedder.name, store.vectors([]).shape[1]) for store in (source, target))
-    # A store that holds no vector yet has 0 dimensions.
-    if ours[0] != theirs[0] or (ours[1] and theirs[1] and ours[1] != theirs[1]):
+    name, other_name = source.embedder.name, target.embedder.name
+    dim, other_dim = source.vectors([]).shape[1], target.vectors([]).shape[1]  # 0: the store holds no vector yet
+    if name != other_name or (dim and other_dim and dim != other_dim):
         raise ReindexRequired(
-            f"{source!r} was made with embedder {ours[0]!r} ({ours[1]} dimensions) and {target!r} with {theirs[0]!r} "
-            f"({theirs[1]}), whose vectors do not compare; give an empty target, or add the texts to this one so that "
+            f"{source!r} was made with embedder {name!r} ({dim} dimensions) and {target!r} with {other_name!r} "
+            f"({other_dim}), whose vectors do not compare; give an empty target, or add the texts to this one so that "
             "they are embedded again"
         )
 
@@ -224,6 +223,7 @@ def compare_stores(source: Store, target: Store, page: int, samples: int, *, sho
             for chunk, copy, same_vector in zip(chunks, target.get(ids), same.tolist(), strict=True):
                 if copy is None or not same_vector or content_hash(copy) != content_hash(chunk):
                     wrong.append(chunk.id)
+            # at * samples / total rises to `samples`; a chunk is sampled whenever this passes a whole number.
             sampled += [chunk for at, chunk in enumerate(chunks, seen) if at * samples % max(total, 1) < samples]
             seen += len(chunks)
             bar.update(len(chunks))

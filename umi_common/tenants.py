@@ -186,7 +186,8 @@ class Tenants(Closing):
         with self._lock:
             unused = [(name, slot) for name, slot in self._slots.items() if not slot.users]
             most = 0 if self._closed else self._max_open
-            to_close = unused[: max(0, len(self._slots) - most)] + [each for each in unused if each[1].store is None]
+            to_close = unused[: max(0, len(self._slots) - most)]
+            to_close += [(name, slot) for name, slot in unused if slot.store is None]  # removed, or failed to open
         for name, slot in to_close:
             if not slot.lock.acquire(blocking=False):
                 continue  # another thread is opening or closing it

@@ -19,9 +19,6 @@ from umi_common.errors import EmbedderError
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 
-RATE_WINDOW_SECONDS = 1.0
-"""Length of the window of the rate limit, in seconds: accepted calls within it before a call are counted."""
-
 
 class HashEmbedder:
     """An embedder that hashes each word of a text to +1 or -1 in one coordinate, and scales the sum to length 1.
@@ -201,6 +198,7 @@ class RemoteModel:
         self._random = Random(seed)
         self._clock = clock
         self._accepted: deque[float] = deque()
+        """When each call of the last second was accepted, on the clock."""
         self._at_once = 0
         self._lock = threading.Lock()
 
@@ -234,7 +232,7 @@ class RemoteModel:
         with self._lock:
             now = self._clock()
             self.calls += 1
-            while self._accepted and self._accepted[0] <= now - RATE_WINDOW_SECONDS:
+            while self._accepted and self._accepted[0] <= now - 1.0:
                 self._accepted.popleft()
             if self._calls_per_second is not None and len(self._accepted) >= self._calls_per_second:
                 self.refused += 1

@@ -17,18 +17,7 @@ from umi_common.errors import ConfigError
 from umi_common.protocols import Rewriter
 
 Reply: TypeAlias = str | Sequence[str] | Exception
-"""A text (returned unchanged), a list of strings (returned as a JSON array) or an exception (raised)."""
 Script: TypeAlias = Mapping[str, Reply] | Sequence[Reply] | Callable[[str], Reply]
-"""The type of the argument `replies` of `ScriptedLLM`."""
-
-HUGE_BYTES = 50_000_000
-"""Length in bytes of the string in the reply of "huge"."""
-HANG_SECONDS = 86_400.0
-"""Seconds for which `acomplete` hangs; `complete` hangs until `release` is called."""
-NESTED_DEPTH = 1_000_000
-"""Number of arrays, each inside the one before, in the reply of "nested"."""
-MANY_STRINGS = 10_000
-"""Number of strings in the reply of "many"."""
 
 
 class ScriptedLLM:
@@ -251,7 +240,7 @@ class FaultyLLM:
             return self._good
         if self._fault != "hangs":
             return _REPLIES[self._fault](prompt)
-        await asyncio.sleep(HANG_SECONDS)
+        await asyncio.sleep(24 * 3600)
         return self._good
 
     def release(self) -> None:
@@ -275,9 +264,9 @@ _REPLIES: dict[str, Callable[[str], str]] = {
     "prose": lambda _: "The person you are looking for is probably Sarah, who works at Acme.",
     "not text": lambda _: None,  # type: ignore[dict-item, return-value]
     "no strings": lambda _: "[1, null, true, {}, []]",
-    "many": lambda _: "[" + ",".join(f'"{number:x}"' for number in range(MANY_STRINGS)) + "]",
-    "huge": lambda _: '["' + "a" * HUGE_BYTES + '"]',
-    "nested": lambda _: "[" * NESTED_DEPTH + "]" * NESTED_DEPTH,
+    "many": lambda _: "[" + ",".join(f'"{number:x}"' for number in range(10_000)) + "]",
+    "huge": lambda _: '["' + "a" * 50_000_000 + '"]',
+    "nested": lambda _: "[" * 1_000_000 + "]" * 1_000_000,
     "surrogates": lambda _: '["\\ud800 half a pair", "\ud83d raw"]',
     "nul": lambda _: '["nul\\u0000byte", "raw\0byte"]',
     "echo": lambda prompt: prompt,
