@@ -224,7 +224,7 @@ async def test_an_async_reranker_that_fails_or_hangs_is_named_in_degraded(store)
         await asyncio.Event().wait()
         return []
 
-    for model in (refused, hanging):
+    for model, reason in ((refused, "failed with ConnectionError"), (hanging, "no reply in time")):
         umi = DualRetriever(store, reranker=model, config=UmiConfig(rerank={"timeout_seconds": 0.2}))
         for result in (umi.search(QUERY), await umi.asearch(QUERY)):
-            assert len(result) and [loss.part for loss in result.degraded] == ["reranker"]
+            assert len(result) and [(loss.part, loss.reason) for loss in result.degraded] == [("reranker", reason)]

@@ -13,7 +13,7 @@ from umi_common.config import RerankConfig
 from umi_common.errors import ConfigError
 from umi_common.pool import Pool
 from umi_common.ranking.fusion import best_first
-from umi_common.runtime.calls import Body, value_of
+from umi_common.runtime.calls import Body, CallFailure
 from umi_common.runtime.guards import ThreadLimiter
 from umi_common.runtime.loop_thread import LoopThread
 from umi_common.runtime.losses import BadReply, log_bug, reason_of
@@ -95,7 +95,9 @@ class Reranking:
             (outcome,) = yield (self._limiter.limited(score, self._config.timeout_seconds),)
             facts.update(candidates=len(best))
             try:
-                return _reordered(ranked, best, value_of(outcome))
+                if isinstance(outcome, CallFailure):
+                    raise outcome.error
+                return _reordered(ranked, best, outcome)
             except Exception as error:  # noqa: BLE001 - any error of the reranker, or a BadReply
                 log_bug("reranker", error)
                 trace.degrade("reranker", reason_of(error), "kept the order without it")
