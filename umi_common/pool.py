@@ -108,8 +108,6 @@ class Pool:
     """(V,) idf-weighted share of the query's terms that the corpus holds, 0..1."""
     source_lexical: Floats
     """(V, n) BM25 of the row's whole source as one document; 0 without a source."""
-    source_bound: Floats
-    """(V,) the largest BM25 that a whole source could reach."""
     other_language: Bools
     """(V, n) whether the row is known to be in another language than the query, so that a low BM25 says little."""
     rare: Bools
@@ -208,12 +206,11 @@ class Pool:
     def _has_cosine(self) -> Bools:
         """(V, n) whether variation and row both have a vector. If `query_vectors` is not known, all variations count as
         having one; if `vectors` is not known, all rows do."""
-        query, row = (
-            np.any(each, axis=1) if each.shape[1] else np.ones(len(each), dtype=np.bool_)
-            for each in (self.query_vectors, self.vectors)
-        )
-        has: Bools = np.logical_and.outer(query, row)
-        return has
+
+        def is_known(vectors: Vectors) -> Bools:
+            return np.asarray(vectors.any(axis=1) if vectors.shape[1] else np.ones(len(vectors)), dtype=np.bool_)
+
+        return np.asarray(np.logical_and.outer(is_known(self.query_vectors), is_known(self.vectors)))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -224,7 +221,6 @@ class Pool:
         return np.asarray(((ranks != NOT_RANKED) & (ranks <= rank)).any(axis=0))
 
     def ids_at(self, rows: Ints) -> list[str]:
-        """The ids of some rows."""
         return [self.ids[row] for row in rows.tolist()]
 
     @property
@@ -273,11 +269,11 @@ class Pool:
 
     def with_rows(self, ids: Sequence[str], age_hours: Sequence[float]) -> Pool:
         """The pool with further chunks, which have no scores, source, position or vector."""
-        more = len(ids)
-        wider: dict[str, Any] = {
-            name: np.concatenate([array, np.full((more, *array.shape[1:]), POOL_ARRAYS[name][1], dtype=array.dtype)])
-            for name, array in ((name, getattr(self, name)) for name in PER_ROW)
-        }
+        more, wider = len(ids), dict[str, Any]()
+        for name in PER_ROW:
+            array = getattr(self, name)
+            unknown = np.full((more, *array.shape[1:]), POOL_ARRAYS[name][1], dtype=array.dtype)
+            wider[name] = np.concatenate([array, unknown])
         wider["age_hours"] = np.concatenate([self.age_hours, age_hours])
         wider["unscored"] = np.concatenate([self.unscored, np.ones(more, dtype=np.bool_)])
         wider |= {name: np.pad(getattr(self, name), ((0, 0), (0, more))) for name in PER_VARIATION_AND_ROW}
@@ -316,7 +312,6 @@ POOL_ARRAYS: Mapping[str, tuple[str, Any]] = {
     "rare": ("Vn", False),
     "lexical_bound": ("V", None),
     "coverage": ("V", None),
-    "source_bound": ("V", 0.0),
     "query_vectors": ("V0", np.float32(0.0)),
     "source": ("n", NO_SOURCE),
     "position": ("n", NO_POSITION),
@@ -386,6 +381,7 @@ def ranked(scores: Floats, found: Bools, depth: int | None = None) -> Ints:
     """
     ranks = np.full(scores.shape, NOT_RANKED, dtype=np.int64)
     for rank, score, hit in zip(ranks, scores, found, strict=True):
-        order = np.argsort(np.where(hit, -score, np.inf), kind="stable")[: int(hit.sum())][:depth]
+        order = np.argsort(np.where(hit, -score, np.inf), kind="stable")  # rows that were not found come last
+        order = order[: int(hit.sum())][:depth]
         rank[order] = np.arange(FIRST_RANK, len(order) + FIRST_RANK)
     return ranks

@@ -296,11 +296,10 @@ def test_what_a_pool_says_of_its_rows_and_queries(filled, kind, oracle):
     np.testing.assert_array_equal(pool.vectors, filled.vectors(pool.ids))
     np.testing.assert_allclose(np.linalg.norm(pool.query_vectors, axis=1), 1.0, atol=1e-6)
     assert (pool.lexical <= pool.lexical_bound[:, np.newaxis] + 1e-9).all()
-    assert (pool.source_lexical <= pool.source_bound[:, np.newaxis] + 1e-9).all()
     assert ((pool.coverage >= 0) & (pool.coverage <= 1)).all()
     words = [len(oracle.chunks[id].text.split()) for id in pool.ids]
     assert pool.length.tolist() == words
-    for name in ("lexical", "dense", "lexical_bound", "source_lexical", "source_bound", "coverage", "vectors"):
+    for name in ("lexical", "dense", "lexical_bound", "source_lexical", "coverage", "vectors"):
         assert np.isfinite(getattr(pool, name)).all(), name
 
 

@@ -59,7 +59,7 @@ def test_by_text_an_embedder_that_fails_is_no_loss(new_store):
 def test_by_vector_no_word_is_scored(filled):
     pool = search(filled, "red boat", "river", strategy="vector", around=1)
     assert pool.mode == "vector"
-    for name in ("lexical", "lexical_rank", "lexical_bound", "coverage", "source_lexical", "source_bound"):
+    for name in ("lexical", "lexical_rank", "lexical_bound", "coverage", "source_lexical"):
         assert not getattr(pool, name).any(), name
 
 

@@ -188,7 +188,7 @@ ARRAYS = [
     field.name for field in fields(Pool) if field.type in ("Floats", "Ints", "Vectors") and field.name != "version"
 ]
 """All but the version, which numbers the writes."""
-SCORES = ["lexical", "dense", "lexical_bound", "coverage", "source_lexical", "source_bound", "length", "age_hours"]
+SCORES = ["lexical", "dense", "lexical_bound", "coverage", "source_lexical", "length", "age_hours"]
 SHARED = 0.8
 """Least share of rows that are the same where scores may differ: at the edge of a pool many are nearly equal."""
 

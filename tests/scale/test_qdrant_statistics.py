@@ -26,11 +26,11 @@ def test_the_number_of_chunks_is_exact_below_the_sample_and_near_above():
 def test_few_chunks_are_looked_at_after_every_write_and_many_after_an_eighth():
     remembered = CachedStatistics()
     assert remembered.mark() == 0
-    remembered.latest(drawn(100), 0)
+    remembered.keep(drawn(100), 0)
     assert remembered.mark() is None
     remembered.changed(1)
     assert remembered.mark() == 1
-    remembered.latest(drawn(8_000), 1)
+    remembered.keep(drawn(8_000), 1)
     remembered.changed(999)
     assert remembered.mark() is None
     remembered.changed(1)
@@ -41,13 +41,13 @@ def test_writes_during_a_drawing_still_count():
     remembered = CachedStatistics()
     mark = remembered.mark()
     remembered.changed(3)
-    remembered.latest(drawn(100), mark)
+    remembered.keep(drawn(100), mark)
     assert remembered.mark() == 3
 
 
 def test_others_writes_are_looked_for_after_a_while(monkeypatch):
     remembered = CachedStatistics()
-    remembered.latest(drawn(100), 0)
+    remembered.keep(drawn(100), 0)
     monkeypatch.setattr(statistics, "SECONDS", 0.0)
     assert remembered.mark() == 0
 

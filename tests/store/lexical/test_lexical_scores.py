@@ -92,7 +92,6 @@ def test_a_source_is_scored_as_one_document_among_sources():
     idf = log(1 + (2 - 1 + 0.5) / 1.5)  # two sources of 3 and 2 terms
     of_first = idf * 2 / (2 + 1.2 * (0.25 + 0.75 * 3 / 2.5))
     assert found.source_lexical[0] == approx([of_first, of_first, 0.0, 0.0])
-    assert found.source_bound == approx([of_first])
 
 
 @given(st.lists(texts, min_size=1, max_size=12), queries, st.floats(0.01, 3), st.floats(0, 1), st.floats(0, 2))
@@ -165,7 +164,6 @@ def test_after_any_history_scores_are_those_of_the_book(history: Any, query: str
     assert found.lexical[0] == approx([rows.score(words, row) for row in live], abs=1e-12)
     assert found.lexical_bound[0] == approx(rows.bound(words), abs=1e-12)
     assert found.source_lexical[0] == approx([sources.score(words, source) for _, source in live.values()], abs=1e-12)
-    assert found.source_bound[0] == approx(sources.bound(words), abs=1e-12)
     assert found.length.tolist() == [len(text.split()) for text, _ in live.values()]
 
 
@@ -178,7 +176,7 @@ def test_after_any_history_scores_are_those_of_a_fresh_index_to_the_bit(
     fresh = index_of(*[text for text, _ in live.values()], sources=[source for _, source in live.values()])
     ids = {row: f"{place:03d}" for place, row in enumerate(live)}
     old, new = index.score([query], list(live), config=config), fresh.score([query], range(len(live)), config=config)
-    for field in ("lexical", "lexical_bound", "coverage", "source_lexical", "source_bound", "length"):
+    for field in ("lexical", "lexical_bound", "coverage", "source_lexical", "length"):
         assert getattr(old, field).tolist() == getattr(new, field).tolist(), field
     mine = index.search([query], k=4, config=config, id_of=ids.__getitem__)[0]
     other = fresh.search([query], k=4, config=config, id_of="{:03d}".format)[0]
@@ -199,7 +197,7 @@ def test_a_question_gets_the_same_to_the_bit_whatever_was_asked_before(
         for one in (index, never_asked):
             found = one.search([query], k=4, config=config, id_of=str)
             scores = one.score([query], list(live), config=config, searched=found)
-            fields = ("lexical", "lexical_bound", "coverage", "source_lexical", "source_bound", "length")
+            fields = ("lexical", "lexical_bound", "coverage", "source_lexical", "length")
             results.append([found[0].rows, found[0].scores, *(getattr(scores, field) for field in fields)])
         before, fresh = ([array.tolist() for array in each] for each in results)
         assert before == fresh

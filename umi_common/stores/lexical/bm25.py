@@ -173,8 +173,6 @@ class SourceImpacts(NamedTuple):
     worth: Floats
     """idf * gain of the term in each source."""
     idf: float
-    upper: float
-    """The largest of `worth`; 0 if it is negative or there is none."""
 
 
 @dataclass(slots=True)
@@ -403,21 +401,19 @@ class RowScorer:
         """`Weighting.norms` by source code."""
         return self._source_weighting.norms(self.corpus.source_lengths)
 
-    def score_sources(self, query: QueryTerms, sources: Ints) -> tuple[Floats, float]:
-        """BM25 of whole sources, the living rows of each as one document, with statistics over sources.
+    def score_sources(self, query: QueryTerms, sources: Ints) -> Floats:
+        """BM25 of whole sources by their codes: the living rows of each as one document, with statistics over sources.
 
-        Returns:
-            (score of each source code, 0 for NO_SOURCE; an upper bound of the scores of all sources)
+        NO_SOURCE scores 0.
         """
         if not len(self.corpus.source_documents):  # no row has a source
-            return np.zeros(len(sources), np.float64), 0.0
+            return np.zeros(len(sources), np.float64)
         new = [term for term in query.terms if term.source_impacts is None]
         if new:
             self._compute_source_impacts(new)
         impacts = [term.source_impacts for term in query.terms if term.source_impacts is not None]
-        scores, bound, floor = np.zeros(len(sources), np.float64), 0.0, 0.0
+        scores, floor = np.zeros(len(sources), np.float64), 0.0
         for found, weight in zip(impacts, query.weights, strict=True):
-            bound += weight * found.upper
             floor += weight * found.idf
             if len(found.codes):
                 at = found.codes.searchsorted(sources)
@@ -427,7 +423,7 @@ class RowScorer:
         floor *= self._source_weighting.floor
         if floor:
             scores[scores > 0.0] += floor
-        return scores, bound + floor
+        return scores
 
     def _compute_source_impacts(self, terms: Sequence[Term]) -> None:
         """Set `source_impacts` of each term, in one pass over all postings of the terms."""
@@ -443,8 +439,7 @@ class RowScorer:
         self._reserve(len(codes))
         for term, (start, stop) in zip(terms, pairwise(starts.tolist()), strict=True):
             idf = weighting.idf(stop - start) if stop > start else 0.0
-            worth = idf * gains[start:stop]
-            term.source_impacts = SourceImpacts(codes[start:stop], worth, idf, float(worth.max(initial=0.0)))
+            term.source_impacts = SourceImpacts(codes[start:stop], idf * gains[start:stop], idf)
 
 
 def _cache_dense(part: LiveSegment, ordinal: int) -> None:

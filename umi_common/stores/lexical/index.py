@@ -51,8 +51,6 @@ class LexicalScores(NamedTuple):
     """(V,) the sum over the query's terms of the largest impact that any living row has for the term."""
     coverage: Floats
     source_lexical: Floats
-    source_bound: Floats
-    """(V,) the sum over the query's terms of the largest impact that any source has for the term."""
     length: Ints
     other_language: Mask
     rare: Mask
@@ -238,7 +236,7 @@ class LexicalIndex:
         shape = (len(queries), len(wanted))
         lexical, source = np.zeros(shape), np.zeros(shape)
         other_language, rare = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
-        bound, coverage, source_bound = np.zeros(len(queries)), np.zeros(len(queries)), np.zeros(len(queries))
+        bound, coverage = np.zeros(len(queries)), np.zeros(len(queries))
         for v, text in enumerate(queries):
             known = None
             if searched is None:
@@ -246,7 +244,7 @@ class LexicalIndex:
             else:
                 query, known = searched[v].query, searched[v].all_scores
             lexical[v, at] = scorer.score(query, living) if known is None else known.take(living)
-            source[v, at], source_bound[v] = scorer.score_sources(query, owners)
+            source[v, at] = scorer.score_sources(query, owners)
             bound[v], coverage[v] = scorer.bound(query), query.coverage
             if query.rare:
                 rare[v, at] = np.equal.outer(living, scorer.rows_of_rare(query)).any(axis=1)
@@ -255,7 +253,7 @@ class LexicalIndex:
             other_language[v, at] = others[languages]
         length = np.zeros(len(wanted), np.int64)
         length[at] = snapshot.corpus.lengths[living]
-        return LexicalScores(lexical, bound, coverage, source, source_bound, length, other_language, rare)
+        return LexicalScores(lexical, bound, coverage, source, length, other_language, rare)
 
     def weighted_terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
         """The distinct terms of a query, each with its weight; see `QueryExpander.weighted_terms`."""

@@ -59,17 +59,16 @@ def distinct_indices(variations: Sequence[TermWeights]) -> list[int]:
     return sorted({index for weights in variations for index in weights})
 
 
-def query_vector(counts: TermWeights) -> Any:
-    """The sparse query vector of a variation."""
-    indices = sorted(counts)
-    return models().SparseVector(indices=indices, values=[float(counts[index]) for index in indices])
+def sparse_query(weights: TermWeights) -> Any:
+    indices = sorted(weights)
+    return models().SparseVector(indices=indices, values=[float(weights[index]) for index in indices])
 
 
 def peak_requests(variations: Sequence[TermWeights]) -> list[Any]:
     """One request for each distinct term, in the order of `distinct_indices`; see the module."""
     return [
         models().QueryRequest(
-            query=query_vector({index: 1}), using=LEXICAL, limit=1, with_payload=["length"], with_vector=[LEXICAL]
+            query=sparse_query({index: 1}), using=LEXICAL, limit=1, with_payload=["length"], with_vector=[LEXICAL]
         )
         for index in distinct_indices(variations)
     ]
@@ -121,8 +120,8 @@ class CandidateScorer:
         is_rare = self._document_frequencies <= rare_frequency(self.statistics.chunks)
         return np.asarray(((self._weights >= 1) & is_rare) @ (self._frequencies(found)[0] > 0), np.bool_)
 
-    def sources(self, found: Sequence[Candidate], source: Ints, listed: Bools) -> tuple[Floats, Floats]:
-        """(V, n) BM25 of each row's source as one document, and (V,) an upper bound of the score of any source.
+    def sources(self, found: Sequence[Candidate], source: Ints, listed: Bools) -> Floats:
+        """(V, n) BM25 of each row's source as one document.
 
         The document of a source holds its chunks that an arm ranks for the variation. The idf and average length are
         those of the documents of this variation, so its scores do not depend on other variations.
@@ -133,7 +132,7 @@ class CandidateScorer:
             listed: (V, n) whether an arm ranks the row for the variation.
         """
         tf, lengths = self._frequencies(found)
-        scores, bounds = np.zeros(listed.shape), np.zeros(len(listed))
+        scores = np.zeros(listed.shape)
         for v, is_listed in enumerate(listed):
             rows = np.flatnonzero(is_listed & (source != NO_SOURCE))
             if not len(rows):
@@ -145,10 +144,10 @@ class CandidateScorer:
             weighting = Weighting(self.config, len(codes), float(lengths_of_sources.sum()) / len(codes) or 1.0)
             frequencies_of_terms = np.count_nonzero(tf_of_sources, axis=1).tolist()
             idf = np.array([weighting.idf(df) if df else 0.0 for df in frequencies_of_terms])
-            own, bound = _scores(self._weights[[v]], weighting, idf, tf_of_sources, lengths_of_sources)
+            own, _ = _scores(self._weights[[v]], weighting, idf, tf_of_sources, lengths_of_sources)
             score_of = dict(zip(codes.tolist(), own[0].tolist(), strict=True))
-            scores[v], bounds[v] = [score_of.get(code, 0.0) for code in source.tolist()], bound[0]
-        return scores, bounds
+            scores[v] = [score_of.get(code, 0.0) for code in source.tolist()]
+        return scores
 
     def coverage(self) -> Floats:
         """(V,) idf-weighted share of a variation's distinct terms that the corpus holds, 0..1."""
@@ -220,6 +219,6 @@ def _scores(
     scores = np.zeros((len(weights), impacts.shape[1]))
     for line, weight in zip(impacts, weights.T, strict=True):  # term by term, so that equal texts get equal bits
         scores += np.outer(weight, line)
-    floors = weights @ (weighting.floor * idf)
+    floors = weights @ (weighting.floor * idf)  # (V,) BM25 plus adds this to each text that holds some of the terms
     scores += ((weights > 0) @ held) * floors[:, np.newaxis]
     return scores[:, :-1], scores[:, -1]

@@ -45,8 +45,6 @@ NAMESPACE = uuid.UUID("5f0d6a0e-7f0b-5c6e-9a55-0d1c6f2b7e11")
 SETTINGS = str(uuid.uuid5(NAMESPACE, ""))
 """Id of the point that holds the collection's settings; no chunk has the empty id. The point has no vectors, so
 searches and statistics do not return it."""
-DIGEST_BYTES = 16
-"""Number of bytes of `digest`, which is written in hexadecimal."""
 INDEX_BYTES = 4
 """Qdrant's sparse indices have 32 bits: among a million terms, about 116 pairs of terms have the same index."""
 VALUE_MAX = 1.0 - 2.0**-24
@@ -266,7 +264,7 @@ def digest(chunk: Chunk) -> str:
     if chunk.search_text is not None:  # else left out: digests of early versions must stay valid
         fields.append(chunk.search_text)
     encoded = json.dumps(fields, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
-    return hashlib.blake2b(encoded.encode(), digest_size=DIGEST_BYTES).hexdigest()
+    return hashlib.blake2b(encoded.encode(), digest_size=16).hexdigest()
 
 
 def plain(metadata: Metadata) -> dict[str, Any]:

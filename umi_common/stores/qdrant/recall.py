@@ -27,14 +27,20 @@ from umi_common.pool import NOT_RANKED, Pool, Vectors, source_codes
 from umi_common.protocols import NEIGHBOURS_OF, Probe, RecallRequest
 from umi_common.stores.corpus_stats import cosine_background
 from umi_common.stores.dense.cosines import cosines
-from umi_common.stores.qdrant.bm25 import CandidateScorer, TermWeights, peak_requests, peaks_of, weighted_indices
-from umi_common.stores.qdrant.bm25 import query_vector as sparse_query
+from umi_common.stores.qdrant.bm25 import (
+    CandidateScorer,
+    TermWeights,
+    peak_requests,
+    peaks_of,
+    sparse_query,
+    weighted_indices,
+)
 from umi_common.stores.qdrant.collection import OpenCollection, settings_request
 from umi_common.stores.qdrant.connection import models
 from umi_common.stores.qdrant.filters import EARLIEST, Compiled, all_conditions, compiled, in_range
 from umi_common.stores.qdrant.neighbours import at_positions, beside, indices_in_source, missing_positions
 from umi_common.stores.qdrant.points import DENSE, HEAD, LEXICAL, Candidate, own_points, point_id, to_candidate
-from umi_common.stores.qdrant.statistics import Statistics, sample_requests, statistics_of
+from umi_common.stores.qdrant.statistics import sample_requests, statistics_of
 from umi_common.stores.rows.rows import MICROSECONDS_PER_HOUR
 from umi_common.stores.values import RecallTrace
 from umi_common.types import from_microseconds, microseconds
@@ -76,7 +82,8 @@ def recall_many(
     """
     pools: dict[int, Pool] = {}
     for batch in _batches(queries, requests, traces):
-        request, own = requests[batch[0]], [vectors for index in batch if (vectors := queries[index]) is not None]
+        request = requests[batch[0]]
+        own = [vectors for index in batch if (vectors := queries[index]) is not None]
         together = replace(request, probes=[probe for index in batch for probe in requests[index].probes])
         pool = _Search(collection, np.concatenate(own) if own else None, together, traces[batch[0]]).pool()
         if len(batch) == 1:
@@ -127,7 +134,8 @@ class CandidateRows:
     @cached_property
     def in_arms(self) -> Pool:
         """A pool of the rows with the scores and ranks of both arms, without the fields about their sources."""
-        (lexical, bound), now = self.scorer.score(self.candidates), microseconds(self.request.now)
+        lexical, bound = self.scorer.score(self.candidates)
+        now = microseconds(self.request.now)
         times = [each.time for each in self.candidates]
         age_hours = np.array([np.nan if time is None else (now - time) / MICROSECONDS_PER_HOUR for time in times])
         vectors = np.zeros((len(self.candidates), self.scorer.statistics.sample.shape[1]), dtype=np.float32)
@@ -167,18 +175,15 @@ class CandidateRows:
         return all(int(ranks.max(initial=0)) >= self.request.depth for arm in arms for ranks in arm)
 
     def pool(self, trace: RecallTrace) -> Pool:
-        """The rows as a pool."""
         pool, source = self.in_arms, source_codes(each.source for each in self.candidates)
         listed = (pool.lexical_rank != NOT_RANKED) | (pool.dense_rank != NOT_RANKED)
-        source_lexical, source_bound = self.scorer.sources(self.candidates, source, listed)
         background = None
         if self.queries is not None:
             background = cosine_background(cosines(self.scorer.statistics.sample, self.queries))
         return replace(
             pool,
             coverage=self.scorer.coverage(),
-            source_lexical=source_lexical,
-            source_bound=source_bound,
+            source_lexical=self.scorer.sources(self.candidates, source, listed),
             source=source,
             position=indices_in_source(self.candidates, self.following),
             length=np.array([each.length for each in self.candidates], dtype=np.int64),
@@ -199,7 +204,6 @@ class _Search:
     trace: RecallTrace
 
     def pool(self) -> Pool:
-        """The candidates."""
         begun = time.perf_counter()
         if self.queries is None and self.request.strategy == "vector":
             raise SearchUnavailable(self.trace.reasons())
@@ -239,7 +243,7 @@ class _Search:
         analyzer, weight = collection.analyzer, request.lexical.function_word_weight
         terms = [weighted_indices(probe.text, analyzer, weight) if lexical else {} for probe in request.probes]
         limit = max(math.ceil(depth * MARGIN), depth + MARGIN_MIN)
-        prefetches = _named(request.probes, where.condition)
+        prefetches = _of_probe_ids(request.probes, where.condition)
         for age in age_ranges(microseconds(request.now), request.decay):
             prefetches += self._arms(terms, all_conditions(where.condition, age), limit)
         union = [_merged(prefetches)] if prefetches else []
@@ -248,11 +252,12 @@ class _Search:
         requests = [settings_request(), *samples, *union, *peak_requests(terms)]
         settings, *answers = collection.connection.query(requests)
         collection.check(next((point.payload for point in settings), None))
-        drawn: Statistics | None = None
-        if samples:
+        if mark is None:
+            statistics = collection.statistics.cached()
+        else:
             drawn = statistics_of(answers.pop(0), answers.pop(0), collection.dim)
+            statistics = collection.statistics.keep(drawn, mark)
         found = list(map(to_candidate, own_points(answers.pop(0)))) if union else []
-        statistics = collection.statistics.latest(drawn, mark)
         scorer = CandidateScorer(terms, peaks_of(terms, answers), collection.saturation, request.lexical, statistics)
         return found, scorer
 
@@ -292,7 +297,7 @@ def _merged(prefetches: Sequence[Any]) -> Any:
     return m.QueryRequest(prefetch=list(prefetches), query=merged, limit=limit, with_payload=HEAD, with_vector=True)
 
 
-def _named(probes: Sequence[Probe], condition: Any) -> list[Any]:
+def _of_probe_ids(probes: Sequence[Probe], condition: Any) -> list[Any]:
     """A prefetch for the ids that the probes name."""
     named = sorted({point_id(id) for probe in probes for id in probe.ids})
     if not named:

@@ -76,13 +76,17 @@ class CachedStatistics:
     def __init__(self) -> None:
         give_lock(self)
         self._drawn: Statistics | None = None
-        self._written = self._seen = 0
+        self._written = 0
+        """Number of chunks that this process has written or removed."""
+        self._seen = 0
+        """`_written` at the time when the statistics were drawn."""
         self._drawn_at = 0.0
+        """`time.monotonic()` when they were drawn."""
 
     def mark(self) -> int | None:
         """The number of chunks written so far, if statistics must be drawn again; None: the cached ones are used.
 
-        Give it to `latest` with the new statistics: chunks written while they were drawn then count as later writes.
+        Give it to `keep` with the new statistics: chunks written while they were drawn then count as later writes.
         """
         with self._lock:
             if self._drawn is not None and time.monotonic() - self._drawn_at < SECONDS:
@@ -97,19 +101,16 @@ class CachedStatistics:
         with self._lock:
             self._written += chunks
 
-    def latest(self, drawn: Statistics | None, mark: int | None) -> Statistics:
-        """The statistics to use: `drawn`, which is cached; the cached ones if both arguments are None.
-
-        Args:
-            drawn: New statistics; None: none were drawn, because `mark()` returned None.
-            mark: The result of `mark()` before they were drawn.
-        """
+    def keep(self, drawn: Statistics, mark: int) -> Statistics:
+        """Cache and return new statistics; `mark` is the result of `mark()` before they were drawn."""
         with self._lock:
-            if drawn is not None and mark is not None:
-                self._drawn, self._seen, self._drawn_at = drawn, max(mark, self._seen), time.monotonic()
-            found = self._drawn if drawn is None else drawn
-        assert found is not None, "no statistics are cached, and none were drawn"
-        return found
+            self._drawn, self._seen, self._drawn_at = drawn, max(mark, self._seen), time.monotonic()
+        return drawn
+
+    def cached(self) -> Statistics:
+        """The cached statistics, after `mark()` has returned None."""
+        assert self._drawn is not None, "`mark()` returned a number: statistics must be drawn"
+        return self._drawn
 
 
 def sample_requests() -> list[Any]:

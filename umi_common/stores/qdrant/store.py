@@ -90,9 +90,9 @@ class QdrantStore(CollectionStore):
             `vectors`, `status` and `verify` also raise it if the collection was since replaced by another one.
         StoreUnavailable: If the server is too old; from every method except a search, if the server fails.
         SearchUnavailable: From a search, if the server fails.
-        LedgerDamaged: From every method that reads a chunk's point which another program has changed; points that
-            another program added are left out, and a warning names one. The name is that of the
-            same error of a store with a ledger, which this store does not have.
+        LedgerDamaged: From every method that reads a chunk's point which another program has changed. The error has
+            this name in all stores, although this one has no ledger. Points that another program added are left out,
+            and a warning names one.
         StoreClosed: From every method after close().
     """
 
