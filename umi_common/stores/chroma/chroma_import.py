@@ -94,7 +94,11 @@ def _read(keys: ImportKeys, id: str, text: str, metadata: Mapping[str, Any]) -> 
         InvalidChunk: If the time cannot be read, or the record cannot be a chunk; the message names its id.
     """
     values = {key: value for key, value in metadata.items() if key not in PRIVATE}
-    source, position, when = (next((values[k] for k in own if values.get(k) is not None), None) for own in keys)
+
+    def first_of(names: Sequence[str]) -> Any:
+        return next((values[name] for name in names if values.get(name) is not None), None)
+
+    source, position, when = map(first_of, keys)
     if isinstance(position, float) and position.is_integer():
         position = int(position)
     return Chunk(

@@ -117,14 +117,15 @@ class ChromaCollection:
                 "LangChain or LlamaIndex around one"
             )
         self._loop = LoopThread("umi-chroma") if inspect.iscoroutinefunction(inner.count) else None
+        client = getattr(inner, "_client", None)
         # Only the client of a server, whose class is in a module named "fastapi", gets time limits and pauses.
         # The other clients run Chroma in this process.
-        is_remote = "fastapi" in type(getattr(inner, "_client", None)).__module__
+        is_remote = "fastapi" in type(client).__module__
         self._limiter = ThreadLimiter(CALLS_AT_ONCE) if is_remote else None
         self._has_lists = False
         """Whether a record with a list in its metadata was read."""
         self._breaker = Breaker(1, PAUSE_SECONDS, time.monotonic)
-        self.batch, client = RECORDS_AT_ONCE, getattr(inner, "_client", None)
+        self.batch = RECORDS_AT_ONCE
         if hasattr(client, "get_max_batch_size"):
             self.batch = min(self.batch, self.call("get_max_batch_size", client))
 
@@ -162,7 +163,6 @@ class ChromaCollection:
 
     @property
     def name(self) -> str:
-        """Name of the collection."""
         return str(self._inner.name)
 
     @property
@@ -215,7 +215,6 @@ class ChromaCollection:
         return result
 
     def count(self) -> int:
-        """Number of records."""
         return int(self.call("count"))
 
     def pages_of_ids(self) -> Iterator[list[str]]:

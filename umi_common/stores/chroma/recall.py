@@ -144,7 +144,7 @@ def _best(
     has_vector = np.asarray(vectors.any(axis=1))
     best, above_unlisted = list[Ints](), True
     for own_scores, own in zip(scores, rows, strict=True):
-        columns = together.searchsorted(own)
+        columns = together.searchsorted(own)  # `together` is sorted
         columns = columns[has_vector[columns]]
         decayed = weighted(own_scores[columns], None if weights is None else weights[together[columns]])
         ranked, falling = best_rows(together[columns], decayed, depth, ids.__getitem__)

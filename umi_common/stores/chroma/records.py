@@ -24,7 +24,6 @@ from umi_common.types import Chunk, from_microseconds, microseconds
 
 KEY = "_umi"
 """Metadata key of the JSON with the values that Chroma cannot hold."""
-DIGEST_BYTES = 8
 
 ReadRecord = Callable[[str, str, Mapping[str, Any]], Chunk]
 """Makes a chunk of a record's id, text and metadata; raises InvalidChunk if they cannot be a chunk."""
@@ -120,7 +119,7 @@ def text_digest(text: str) -> int:
 def record_digest(record: Record) -> int:
     """63 bits of BLAKE2b over text and metadata; differs from the stored digest if the record has changed."""
     whole = json.dumps([record.text, record.metadata], sort_keys=True, default=str)
-    return int.from_bytes(hashlib.blake2b(whole.encode(), digest_size=DIGEST_BYTES).digest(), "little") >> 1
+    return int.from_bytes(hashlib.blake2b(whole.encode(), digest_size=8).digest(), "little") >> 1
 
 
 def _unnested(stated: dict[str, Any]) -> dict[str, Any]:
@@ -131,8 +130,5 @@ def _unnested(stated: dict[str, Any]) -> dict[str, Any]:
 
 def _added(more: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata under `_umi`, without the keys that now have another value in the record."""
-    return {key: _value(value) for key, value in more.items() if key not in stated or same_float(value, stated[key])}
-
-
-def _value(value: Any) -> Any:
-    return tuple(_value(item) for item in value) if isinstance(value, list) else value
+    held = {key: value for key, value in more.items() if key not in stated or same_float(value, stated[key])}
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in held.items()}

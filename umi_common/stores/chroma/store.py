@@ -278,8 +278,8 @@ class ChromaStore(CollectionStore):
             found, todo = self._collection.records([chunk.id for chunk in chunks]), list(range(len(chunks)))
             for _ in range(WRITES_MAX):
                 ids, texts = [chunks[n].id for n in todo], [chunks[n].text for n in todo]
-                removed = [dict.fromkeys(found[id].metadata) if id in found else {} for id in ids]
-                metadatas = [(none | stated[n]) or None for none, n in zip(removed, todo, strict=True)]
+                removed = [dict.fromkeys(found[id].metadata) if id in found else {} for id in ids]  # key -> None
+                metadatas = [(keys | stated[n]) or None for keys, n in zip(removed, todo, strict=True)]
                 self._collection.call("upsert", ids=ids, documents=texts, metadatas=metadatas, embeddings=vectors[todo])
                 self._follower.forget(ids)  # before reading, so that later writes of other threads stay noted
                 found = self._collection.records(ids)
