@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import json
 import pickle
+import re
 from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 
@@ -13,8 +15,10 @@ import pytest
 
 from umi_common import DualRetriever, HybridStore, TokenBudget
 from umi_common.errors import InvalidChunk, InvalidTimeRange, UmiError
+from umi_common.search import rank
+from umi_common.search.reorder import stages
 from umi_common.sim import HashEmbedder
-from umi_common.types import Chunk, TimeRange
+from umi_common.types import Chunk, Hit, TimeRange
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
 
@@ -126,3 +130,10 @@ LAST = datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))
 def test_a_backward_or_naive_time_range_is_refused(bounds):
     with pytest.raises(InvalidTimeRange):
         TimeRange(*bounds)
+
+
+def test_the_docs_of_a_hit_list_every_stage():
+    code = "".join(inspect.getsource(module) for module in (rank, stages))
+    ran = re.findall(r'(?:ReorderStage\(|yield )"(\w+)"', code)
+    listed = re.search(r"in this order: ([\w, ]+)\.", " ".join(inspect.getsource(Hit).split()))
+    assert len(ran) > 15 and set(ran) - set(listed[1].split(", ")) == set()

@@ -138,7 +138,6 @@ class RecallRequest:
         return store.recall(options.pop("probes"), **options)
 
     def passes(self, chunk: Chunk) -> bool:
-        """Whether a chunk passes filter and time range."""
         return chunk_passes(chunk, self.where, self.window)
 
     def age_hours(self, chunk: Chunk) -> float:
@@ -187,8 +186,8 @@ class Store(Protocol):
 
     A search needs `recall`, `get` and `neighbours`. A store may also have these methods:
 
-        terms_of        (text) -> the terms that the lexical arm makes of it. With it, results mark the query's words in
-                        the hits
+        terms_of        (text) -> the terms that the lexical arm makes of it. Results mark the query's words with it;
+                        without it, the stages number_pairs and excluded do not run
         aembed          (requests) -> the requests, with the vectors of their probes. A coroutine function, which
                         searches on an event loop await before `recall`; None, or missing: `recall` waits for no
                         embedder

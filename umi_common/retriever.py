@@ -54,7 +54,7 @@ __all__ = ["DualRetriever", "Strategy", "Where"]
 STORE_STAGES = ("analyzer", "embedder")
 """Stages of `UmiConfig` that only the store uses; a retriever takes their settings from its store."""
 QUERIES_AT_ONCE = 64
-"""Largest number of queries of one `search_many` that run at the same time; the pool of each takes about 250 KB."""
+"""Largest number of queries of one `search_many` that run at the same time; the pool of each takes about 400 KB."""
 
 
 class ContextOptions(SearchOptions, total=False):

@@ -83,7 +83,6 @@ def inode_of(path: Path) -> tuple[int, int] | None:
 
 
 def utc_now() -> datetime:
-    """The present, in UTC."""
     return datetime.now(timezone.utc)
 
 
@@ -195,6 +194,7 @@ def _checked_metadata(chunk_id: str, metadata: object) -> Metadata:
             clean[key] = tuple(_checked_scalar(chunk_id, key, item) for item in value)
         elif isinstance(value, (set, frozenset)):
             items = {_checked_scalar(chunk_id, key, item) for item in value}
+            # None first, then numbers, then strings: values of different types cannot be compared.
             clean[key] = tuple(sorted(items, key=lambda each: (each is not None, isinstance(each, str), each)))
         else:
             plain = _checked_scalar(chunk_id, key, value)
@@ -299,8 +299,8 @@ class Hit:
     signals: tuple[Signal, ...] = ()
     stages: Mapping[str, float] = field(default_factory=dict)
     """By stage that ran, the score after it, in this order: fused, feedback, neighbours, references, when, decay,
-    number_pairs, late_interaction, speaker, lookup, word_runs, alike, excluded, time_order, event, rerank. Scores of
-    different stages do not compare."""
+    number_pairs, late_interaction, speaker, lookup, word_runs, alike, headings, answers, documents, excluded,
+    time_order, event, rerank. Scores of different stages do not compare."""
     ranks: Mapping[str, int] = field(default_factory=dict)
     """By stage, as in `stages`, the rank among the candidates after it, from 1."""
     duplicates: tuple[str, ...] = ()

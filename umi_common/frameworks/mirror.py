@@ -129,19 +129,21 @@ def _replace(store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bo
         The number of removed chunks whose text is not among the given texts. 0 if the call seems to store an edited
         source: some of the given texts were stored before, and some are new.
     """
-    new = {chunk.id for chunk in chunks}
-    gone = _stored_others(store, new, replaces)
-    by_text = {chunk.indexed_text: chunk.id for chunk in gone}
-    stored = {chunk.id for chunk in store.get(list(new)) if chunk is not None} if gone else new
-    embedded = [chunk for chunk in chunks if chunk.id not in stored and chunk.indexed_text in by_text]
-    if len(new) < len(chunks) or not embedded:
+    ids = {chunk.id for chunk in chunks}
+    gone = _stored_others(store, ids, replaces)
+    if not gone:
+        store.add(chunks)
+        return 0
+    stored = {chunk.id for chunk in store.get(list(ids)) if chunk is not None}
+    id_of_text = {chunk.indexed_text: chunk.id for chunk in gone}
+    embedded = [chunk for chunk in chunks if chunk.id not in stored and chunk.indexed_text in id_of_text]
+    if len(ids) < len(chunks) or not embedded:  # `add` refuses an id that is given twice
         store.add(chunks)
     else:
-        store.add([chunk for chunk in chunks if chunk.id in stored or chunk.indexed_text not in by_text])
-        store.add(embedded, vectors=store.vectors([by_text[chunk.indexed_text] for chunk in embedded]))
-    if gone:
-        store.delete([chunk.id for chunk in gone])
-    before, given = ({chunk.text for chunk in each} for each in (gone, chunks))
-    is_new = any(chunk.id not in stored and chunk.text not in before for chunk in chunks)
-    is_edit = is_new and (stored or before & given)
-    return 0 if is_edit else sum(chunk.text not in given for chunk in gone)
+        store.add([chunk for chunk in chunks if chunk.id in stored or chunk.indexed_text not in id_of_text])
+        store.add(embedded, vectors=store.vectors([id_of_text[chunk.indexed_text] for chunk in embedded]))
+    store.delete([chunk.id for chunk in gone])
+    old_texts, texts = {chunk.text for chunk in gone}, {chunk.text for chunk in chunks}
+    is_new = any(chunk.id not in stored and chunk.text not in old_texts for chunk in chunks)
+    is_edit = is_new and (stored or old_texts & texts)
+    return 0 if is_edit else len([chunk for chunk in gone if chunk.text not in texts])

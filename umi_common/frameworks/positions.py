@@ -22,13 +22,12 @@ from umi_common.types import Chunk
 class KnownSources(ABC):
     """Remembers facts of stored sources, such as the largest position, from which a subclass chooses positions.
 
-    A subclass calls `_stored` with a function `place`, which returns the chunks with their positions:
+    A subclass calls `_stored` with a function `place`, which returns the new chunks with their positions. For a source
+    that is not in `_sources`, `place` first adds the source's facts, from its stored chunks and those in `_pending`.
+    `_stored` then adds the new chunks to the facts.
 
-    - For a source that is not in `_sources`, `place` reads its stored chunks and those in `_pending`, and adds facts.
-    - `_note` adds chunks to the facts of the sources in `_sources`.
-
-    `_sources` is emptied, so that `place` reads again, if another object has written to the store, or if a write within
-    `_stored` has failed. A write by another object during a `with` block of `_stored` may go unnoticed. Chunks that are
+    If another object has written to the store, or a write within `_stored` has failed, `_sources` is emptied, so that
+    `place` reads again. A write by another object during a `with` block of `_stored` may go unnoticed. Chunks that are
     added to this object at the same time get different positions. Thread-safe.
     """
 

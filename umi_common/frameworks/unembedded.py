@@ -60,5 +60,9 @@ def embed_unembedded(store: Any, where: Filter | None = None) -> None:
         marked = Comparison(UNEMBEDDED_KEY, "$eq", True)
         # `add` removes marks while pages are read. No chunk is skipped: each page begins after the last id before it.
         for page in pages(store, where=marked if where is None else And((marked, where))):
-            plain = [{key: chunk.metadata[key] for key in chunk.metadata if key != UNEMBEDDED_KEY} for chunk in page]
-            store.add([replace(chunk, metadata=own) for chunk, own in zip(page, plain, strict=True)])
+            store.add(list(map(_unmarked, page)))
+
+
+def _unmarked(chunk: Chunk) -> Chunk:
+    metadata = {key: value for key, value in chunk.metadata.items() if key != UNEMBEDDED_KEY}
+    return replace(chunk, metadata=metadata)

@@ -70,7 +70,7 @@ READER_SECONDS = 1.0
 IDS_NAMED = 3
 """Largest number of ids in the message about a problem."""
 COMMITS_KEPT = 100_000
-"""Number of the newest commits that the table `commits` keeps, some 5 MB. An index that was saved before the oldest
+"""Number of the newest commits that the table `commits` keeps, some 3 MB. An index that was saved before the oldest
 kept commit is built again from all texts."""
 SESSIONS_KEPT = 16
 """Number of the newest sessions of writing whose names the ledger keeps; see `begin_session`."""
