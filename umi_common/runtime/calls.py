@@ -253,7 +253,7 @@ async def adrive(body: Body[T], workers: Workers, *, on_loop: bool = False) -> T
                 except Exception as error:  # noqa: BLE001 - the body decides how to go on
                     calls = body.send([CallFailure(error)])
                     continue
-                left = await workers.run(body, (call,))
+                left = await workers.run(body, call)
                 if isinstance(left, Finished):
                     return left.result  # type: ignore[no-any-return]
                 calls = left

@@ -71,15 +71,15 @@ class Workers:
             pool.shutdown(wait=False, cancel_futures=True)
         _refuse(self._dequeued(len(self._queue)))
 
-    async def run(self, body: Body[Any], calls: tuple[Call, ...]) -> tuple[Call, ...] | Finished:
-        """Make `calls` in a thread, and run the body there. Returns its result, or its next calls that need no thread.
+    async def run(self, body: Body[Any], call: Call) -> tuple[Call, ...] | Finished:
+        """Make `call` in a thread, and run the body there. Returns its result, or its next calls that need no thread.
 
         Raises:
             Exception: An error that the body raised.
             StoreClosed: If `close` was called before a thread was free.
         """
         loop = asyncio.get_running_loop()
-        task = _Task(body, calls, loop, loop.create_future())
+        task = _Task(body, call, loop, loop.create_future())
         try:
             self._submit(task)
             left: tuple[Call, ...] | Finished = await task.future
@@ -95,7 +95,8 @@ class Workers:
             return outcome
 
         started = body()
-        finished = await self.run(started, next(started))
+        next(started)
+        finished = await self.run(started, call)
         assert isinstance(finished, Finished), "the body makes one call"
         return finished.result
 
@@ -124,7 +125,7 @@ class Workers:
         group = self._dequeued(GROUP_MAX)
         try:
             while group:
-                merged, split = merged_calls([task.calls[0] for task in group])
+                merged, split = merged_calls([task.call for task in group])
                 outcomes = split([outcome_of(call.run) for call in merged])
                 with COMPUTE_SLOTS.held():
                     for task, outcome in zip(group, outcomes, strict=True):
@@ -144,7 +145,7 @@ class Workers:
         """Run one search whose call cannot be batched and may take long."""
         try:
             while not task.abandoned and task.outcome is None:
-                task.step(outcome_of(task.calls[0].run))
+                task.step(outcome_of(task.call.run))
         except BaseException as error:
             task.end(error)
             raise
@@ -157,7 +158,8 @@ class _Task:
     """A body that runs in a worker, and the future that its caller awaits on an event loop."""
 
     body: Body[Any]
-    calls: tuple[Call, ...]
+    call: Call
+    """The call that the body waits for."""
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     abandoned: bool = False
@@ -167,24 +169,25 @@ class _Task:
 
     @property
     def batchable(self) -> bool:
-        """Whether the next call can be made together with calls of other tasks."""
-        return self.calls[0].kind is not None
+        """Whether the call can be made together with calls of other tasks."""
+        return self.call.kind is not None
 
     def step(self, outcome: CallOutcome) -> None:
         """Send the body an outcome, and run it to its next calls or its end."""
         try:
-            self.calls = self.body.send([outcome])
-            while not self.calls:
-                self.calls = self.body.send([])
+            calls = self.body.send([outcome])
+            while not calls:
+                calls = self.body.send([])
         except StopIteration as stop:
             self.end(Finished(stop.value))
         except BaseException as error:  # noqa: BLE001 - the caller gets it
             self.end(error)
         else:
+            self.call = calls[0]
             if self.abandoned:
                 self.body.close()
-            if self.abandoned or len(self.calls) > 1 or not self.calls[0].blocks:
-                self.end(self.calls)
+            if self.abandoned or len(calls) > 1 or not self.call.blocks:
+                self.end(calls)
 
     def end(self, outcome: Finished | tuple[Call, ...] | BaseException) -> None:
         """Set the outcome, unless one is set already."""
