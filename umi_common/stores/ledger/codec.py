@@ -17,8 +17,6 @@ from umi_common.stores.batch_checks import FIELDS
 from umi_common.types import Chunk, Metadata, ReadOnlyDict, from_microseconds, microseconds
 
 DIGEST_BYTES = 16
-NO_METADATA: Metadata = ReadOnlyDict()
-"""Shared by all chunks without metadata."""
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 _of_json = json.JSONDecoder().raw_decode
 
@@ -107,8 +105,6 @@ def _by_key(entry: Entry) -> Entry:
 
 def decode_metadata(text: str) -> Metadata:
     """Metadata from its JSON; lists become tuples."""
-    if text == "{}":
-        return NO_METADATA
     values, _ = _of_json(text)
     if "[" in text:  # some value is a list, or a string with this character
         values = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
