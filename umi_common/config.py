@@ -229,8 +229,9 @@ class FusionConfig(Frozen):
 
 
 class NeighboursConfig(Frozen):
-    """A chunk's score gains from the chunks beside it and from its source; formulas in `ranking.neighbours`. A chunk
-    below a heading that is a chunk of its own comes directly behind it (`search.reorder.sources.headings`)."""
+    """A chunk's score gains from the chunks beside it and from its source; formulas in `ranking.neighbours`. If this is
+    enabled, the stages of `search.reorder.sources` also run: a chunk comes directly behind its heading or its question,
+    and of a document that the query names, chunks with the query's other words come first."""
 
     enabled: bool = True
     previous: NotNegative = 0.6

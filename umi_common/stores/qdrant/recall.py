@@ -46,8 +46,7 @@ from umi_common.stores.values import RecallTrace
 from umi_common.types import from_microseconds, microseconds
 
 PROBES_AT_ONCE = 12
-"""Largest number of query variations of several searches that share a round trip. One search has at most 11, its own
-query included."""
+"""Largest number of probes of several searches that share a round trip. A search with more, at most 15, is alone."""
 MARGIN = 1.25
 """Depth of a prefetch divided by the depth of the search. It is above 1 because the server orders rows differently from
 umi: by a fixed average length, and without decay within a range of ages. Measured in docs/scale.md."""
