@@ -152,13 +152,13 @@ def merged_calls(
         groups.setdefault(group, []).append(index)
 
     def split(answers: Sequence[CallOutcome]) -> list[CallOutcome]:
-        outcomes: list[CallOutcome] = [None] * len(calls)
+        outcomes: dict[int, CallOutcome] = {}
         for indices, answer in zip(groups.values(), answers, strict=True):
-            is_one = len(indices) == 1 or isinstance(answer, CallFailure)
-            each: Any = [answer] * len(indices) if is_one else answer
-            for index, outcome in zip(indices, each, strict=True):
-                outcomes[index] = outcome
-        return outcomes
+            if len(indices) == 1 or isinstance(answer, CallFailure):
+                outcomes |= dict.fromkeys(indices, answer)
+            else:
+                outcomes |= zip(indices, answer, strict=True)
+        return [outcomes[index] for index in range(len(calls))]
 
     return tuple(_merged([calls[index] for index in indices]) for indices in groups.values()), split
 
