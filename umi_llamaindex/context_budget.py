@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -13,8 +13,9 @@ from llama_index.core.bridge.pydantic import ConfigDict, Field
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 
-from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, without_layout
-from umi_common.context.tokens.counter import counter_for
+from umi_common.context.budget import AssembledContext, AssemblyPolicy, ContextPart, TokenBudget, without_layout
+from umi_common.context.format import Format
+from umi_common.context.tokens.counter import Counter, counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
 from umi_common.frameworks.options import TakesBudget
@@ -29,8 +30,6 @@ from umi_llamaindex.postprocessor import positions_of, scores_of
 
 IDS_KEY = "umi_ids"
 """Metadata key of the ids of all nodes that were joined into this node."""
-ROUNDS = 8
-"""Largest number of attempts to fit texts and metadata by shortening texts; then metadata is hidden from the LLM."""
 
 
 class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
@@ -38,8 +37,8 @@ class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
     around the passage that answers the query.
 
     The budget limits all that the LLM reads: texts, the metadata that LlamaIndex writes beside the texts, and the
-    separators. If the metadata leaves no room for text, the metadata is hidden from the LLM. If a node has text, at
-    least one node is returned.
+    separators. If the best node does not fit, and its metadata would take more tokens than is left for its text, the
+    metadata of all nodes is hidden from the LLM. If a node has text, at least one node is returned.
 
     Nodes are chosen in the order of the list, nodes without a score last. The scores themselves are used only if they
     fall along the list. A list that LlamaIndex's `LongContextReorder` has ordered, with the best nodes at both ends, is
@@ -91,30 +90,21 @@ class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
         if reordered:
             items = sorted(items, key=lambda item: -(item.score or 0.0))
         hits, around = self._hits(items)
-        policy = without_layout(self.policy)
-        count = counter_for(self.counter)
+        policy, count = without_layout(self.policy), counter_for(self.counter)
 
-        def packed(room: int) -> tuple[list[NodeWithScore], int]:
-            """The nodes whose texts fit `room` tokens, and the tokens of these texts."""
-            budget = replace(self.budget, max_total=room, reserves={})
-            context = assemble_for(query, hits, budget=budget, policy=policy, counter=count, around=around)
-            # By the index of the first node of a part; without indices, the parts stay in their order.
-            parts = sorted(context, key=lambda part: min(index_of.get(id, len(index_of)) for id in part.ids))
-            return [_node(part, by_id, around) for part in parts], context.stats.tokens
+        def packed(layout: _NodeFormat) -> AssembledContext:
+            return assemble_for(
+                query, hits, budget=self.budget, policy=policy, counter=count, around=around, layout=layout
+            )
 
-        allowed = room = self.budget.available
-        for _ in range(ROUNDS):
-            if room < 1:
-                break
-            try:
-                found, tokens = packed(room)
-            except BudgetError:
-                break
-            written = count.measure(policy.separator.join(item.get_content(MetadataMode.LLM) for item in found))
-            if written <= allowed:
-                return found
-            room = min(room - 1, tokens * allowed // written)  # as if metadata shrank as texts do
-        return list(map(_with_hidden_metadata, packed(allowed)[0]))
+        layout = _NodeFormat(by_id, around, index_of)
+        with suppress(BudgetError):  # beside the metadata, not even one character fits
+            context = packed(layout)
+            best = hits[0].chunk.id if policy.pack == "score" else None  # "density" may leave out a long best node
+            if _has_room(context, best, layout, count):
+                return layout.nodes(context.parts)
+        layout.hides_metadata = True
+        return layout.nodes(packed(layout).parts)
 
     def _hits(self, items: Sequence[NodeWithScore]) -> tuple[list[Hit], Mapping[str, list[Chunk]]]:
         scores = scores_of(items)
@@ -172,17 +162,54 @@ def _positions(items: Sequence[NodeWithScore]) -> list[int | None]:
     return [start if item.node.ref_doc_id in nested else position for item, start, position in rows]
 
 
-def _node(part: ContextPart, items: Mapping[str, NodeWithScore], around: Mapping[str, list[Chunk]]) -> NodeWithScore:
-    """The node of a part of the context: a copy of the part's first node, with the part's text.
+class _NodeFormat(Format):
+    """Writes a part as LlamaIndex writes its node: metadata and text, with blank lines between nodes."""
 
-    If the part is one node with unchanged text, it is this node itself.
-    """
-    scores = [items[id].score for id in part.ids if id in items]
-    score = max((score for score in scores if score is not None), default=part.score)
-    known = {chunk.id: chunk for beside in around.values() for chunk in beside}
-    first = items[part.ids[0]].node if part.ids[0] in items else to_node(known[part.ids[0]])
-    if len(part.ids) == 1 and part.text == first.get_content(MetadataMode.NONE):
-        return NodeWithScore(node=first, score=score)
+    between = "\n\n"
+
+    def __init__(
+        self, items: Mapping[str, NodeWithScore], around: Mapping[str, list[Chunk]], index_of: Mapping[str, int]
+    ) -> None:
+        """`items` by node id, `around` as in `assemble`; parts are ordered by the least index of their nodes."""
+        self._items, self._index_of = items, index_of
+        self._neighbours = {chunk.id: chunk for beside in around.values() for chunk in beside}
+        self.hides_metadata = False
+        """Whether the metadata is hidden from the LLM."""
+
+    def nodes(self, parts: Iterable[ContextPart]) -> list[NodeWithScore]:
+        """The nodes of the parts, in order."""
+
+        def index(part: ContextPart) -> int:
+            return min(self._index_of.get(id, len(self._index_of)) for id in part.ids)
+
+        return [self._node(part) for part in sorted(parts, key=index)]
+
+    def written(self, part: ContextPart) -> str:
+        return self._node(part).get_content(MetadataMode.LLM)
+
+    def render(self, parts: Sequence[ContextPart]) -> str:
+        return self.between.join(item.get_content(MetadataMode.LLM) for item in self.nodes(parts))
+
+    def text_around_parts(self) -> str:
+        return ""
+
+    def _node(self, part: ContextPart) -> NodeWithScore:
+        """The node of a part: a copy of the part's first node, with the part's text.
+
+        If the part is one node with unchanged text, and its metadata is not hidden, it is this node itself.
+        """
+        scores = [self._items[id].score for id in part.ids if id in self._items]
+        score = max((score for score in scores if score is not None), default=part.score)
+        id = part.ids[0]
+        first = self._items[id].node if id in self._items else to_node(self._neighbours[id])
+        item = NodeWithScore(node=first, score=score)
+        if len(part.ids) > 1 or part.text != first.get_content(MetadataMode.NONE):
+            item = NodeWithScore(node=_with_text_of(part, first), score=score)
+        return _with_hidden_metadata(item) if self.hides_metadata else item
+
+
+def _with_text_of(part: ContextPart, first: BaseNode) -> BaseNode:
+    """A copy of a part's first node, with the part's text."""
     changes: dict[str, Any] = {"embedding": None}
     if len(part.ids) > 1:
         changes["metadata"] = {**first.metadata, IDS_KEY: list(part.ids)}
@@ -192,7 +219,18 @@ def _node(part: ContextPart, items: Mapping[str, NodeWithScore], around: Mapping
         changes[START] = getattr(first, START) + part.spans[0].start
     node = first.model_copy(update=changes)
     node.set_content(part.text)
-    return NodeWithScore(node=node, score=score)
+    return node
+
+
+def _has_room(context: AssembledContext, best: str | None, layout: _NodeFormat, counter: Counter) -> bool:
+    """Whether the metadata leaves room for text: the best node is shown, whole or with more text than metadata.
+
+    True if the best node is left out for another reason than its length.
+    """
+    if any(drop.id == best and drop.reason in ("total", "chunk") for drop in context.stats.dropped):
+        return False
+    shown = next((part for part in context if best in part.ids), None)
+    return shown is None or not shown.trimmed or 2 * shown.tokens >= counter.count(layout.written(shown))
 
 
 def _with_hidden_metadata(item: NodeWithScore) -> NodeWithScore:

@@ -91,6 +91,28 @@ def test_it_is_never_over_and_never_empty(texts, total, note):
     assert nodes == before
 
 
+def test_a_larger_budget_never_shows_less_text_beside_the_metadata():
+    texts = [
+        "The heap is kept in order by the sift. It grows when an item is pushed and shrinks when it is popped.",
+        "Lunch was served at noon in the canteen. The soup was hot and the bread was new.",
+        "The code of the vault is 4711. It rained all day long, and the guards stayed in.",
+        "The train to Oslo leaves at nine from platform four, and arrives at noon.",
+    ]
+    nodes = [item(f"n{i}", text, 1 - i / 10, file="report.txt") for i, text in enumerate(texts)]
+    found = [UmiContextBudget(total).postprocess_nodes(nodes, query_str="heap") for total in range(20, 140)]
+    shown = [sum(len(one.node.get_content()) for one in each) for each in found]
+    assert shown == sorted(shown)
+    assert [len(each) for each in found].index(4) == 109, "129 tokens hold all four"
+
+
+def test_the_best_node_is_whole_before_a_larger_budget_shows_the_metadata_of_long_names():
+    text = "Valve one is checked each day. It is opened by hand, and then it is closed again."
+    nodes = [item("best", text, 0.9, note="word " * 30), item("next", "Lunch is at noon.", 0.5)]
+    whole = [one.node.text == text for one in (of(total).postprocess_nodes(nodes)[0] for total in range(2, 90))]
+    assert whole == sorted(whole), "what was whole stays whole"
+    assert of(50).postprocess_nodes(nodes)[0].node == nodes[0].node
+
+
 def test_a_repeat_is_left_out_and_the_better_one_stays():
     nodes = [item("better", "the very same words", 0.9), item("worse", "the very same words", 0.1)]
     assert [one.node.node_id for one in of(100).postprocess_nodes(nodes)] == ["better"]

@@ -26,7 +26,7 @@ from umi_common.context.budget import (
     TokenBudget,
     asked_assembly,
 )
-from umi_common.context.format import cited_parts
+from umi_common.context.format import Format, cited_parts
 from umi_common.context.pack import SAME_TEXT, Packing, PassageOf, Rendered
 from umi_common.context.pieces import Piece, pieces_of, with_neighbours, with_questions
 from umi_common.context.tokens.counter import counter_for
@@ -48,6 +48,7 @@ def assemble(
     counter: Any = None,
     around: Mapping[str, Sequence[Chunk]] | None = None,
     passage_of: PassageOf | None = None,
+    layout: Format | None = None,
 ) -> AssembledContext:
     """The best hits that fit the budget, as one text with its sources.
 
@@ -60,6 +61,7 @@ def assemble(
             `policy.neighbours` chunks on each side of the hit also become candidates.
         passage_of: Returns the passage of a chunk around which the chunk is cut if it is too long, such as the answer
             to a query (`search.passages.assemble_for`). None: such a chunk is cut to its beginning.
+        layout: Writes the parts, such as an adapter that adds metadata; None: the format that the policy names.
 
     Returns:
         The context. It has at least one part if any hit is of a kind in `policy.kinds`: if no such hit fits, one is
@@ -74,12 +76,12 @@ def assemble(
     budget, policy = asked_assembly(ASSEMBLY, budget, policy)
     offered = pieces_of(hits, policy)
     pieces = [piece for piece in offered if policy.kinds is None or piece.kind in policy.kinds]
-    packing = Packing(budget, policy, counter_for(counter), passage_of)
+    packing = Packing(budget, policy, counter_for(counter), passage_of, layout)
     candidates = _in_packing_order(with_questions(with_neighbours(pieces, around or {}, policy)), packing)
     best = pieces[0] if pieces and policy.pack == "score" else None
     rendered = _packed(packing, candidates, best)
     if best is not None and rendered.pieces and all(shown.chunk.id != best.chunk.id for shown in rendered.pieces):
-        alone = Packing(budget, policy, packing.counter, passage_of)
+        alone = Packing(budget, policy, packing.counter, passage_of, layout)
         with suppress(BudgetError):  # not even one character of the best piece fits
             packing, rendered = alone, _one_hit_alone(alone, [best])
     if not rendered.pieces and pieces:

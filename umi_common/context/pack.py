@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from umi_common.context.budget import AssemblyPolicy, ContextPart, Dropped, SourceKey, TokenBudget
-from umi_common.context.format import format_of
+from umi_common.context.format import Format, format_of
 from umi_common.context.pieces import Piece
 from umi_common.context.stitch import Stretch, in_source_order, join_of, lay_out, may_join, part_from
 from umi_common.context.tokens.counter import Counter
@@ -48,7 +48,12 @@ class Packing:
     """The pieces chosen so far, and an estimate of the tokens that they use under each cap."""
 
     def __init__(
-        self, budget: TokenBudget, policy: AssemblyPolicy, counter: Counter, passage_of: PassageOf | None = None
+        self,
+        budget: TokenBudget,
+        policy: AssemblyPolicy,
+        counter: Counter,
+        passage_of: PassageOf | None = None,
+        layout: Format | None = None,
     ) -> None:
         self.budget, self.policy, self.counter = budget, policy, counter
         self._passage_of = passage_of
@@ -56,7 +61,7 @@ class Packing:
         self.refused: dict[str, Dropped] = {}
         """By chunk id: the reason why a candidate was not chosen."""
         self._chunk_cap = budget.per_chunk_max or max(CHUNK_LEAST, budget.available // CHUNK_SHARE)
-        self._format = format_of(policy)
+        self._format = layout or format_of(policy)
         self._shown: dict[str, str] = {}
         """By `Piece.key`: the id of the chosen chunk that is shown with this text."""
         self._spent = counter.count(self._format.text_around_parts())

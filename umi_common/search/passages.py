@@ -53,7 +53,7 @@ def assemble_for(
         history: Earlier messages of the conversation, oldest first.
         found: The hits of the search, if the chunks of `hits` are longer texts that contain the chunks of the search.
             A longer text is then cut around the best passage of the chunk that it contains.
-        **packing: Further arguments of `assemble`: `budget`, `policy`, `counter`, `around`.
+        **packing: Further arguments of `assemble`: `budget`, `policy`, `counter`, `around`, `layout`.
 
     Raises:
         BudgetError, InputError, ConfigError: As `assemble`.
