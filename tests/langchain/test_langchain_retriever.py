@@ -358,8 +358,9 @@ def test_a_chroma_store_of_another_model_is_refused_and_its_directory_is_left_fr
     chroma = Chroma(embedding_function=others, persist_directory=str(tmp_path / "chroma"))
     chroma.add_documents(documents[:4])
     folder = str(tmp_path / "umi")
-    with pytest.raises(ReindexRequired, match=rf"the vectors of collection 'langchain' \({size} dimensions\)"):
+    with pytest.raises(ReindexRequired, match=rf"the vectors of collection 'langchain' \({size} dimensions\)") as error:
         UmiRetriever.from_vectorstore(chroma, default_embedder(), persist_directory=folder, copy=copy)
+    assert copy or "embedding= in LangChain" in str(error.value)
     with UmiRetriever.from_vectorstore(chroma, persist_directory=str(tmp_path / "own"), copy=copy) as own:
         assert len(own.umi.store) == 4
 

@@ -56,6 +56,11 @@ COSINE_MIN = 0.9
 """Smallest cosine of a stored vector with a new vector of the same text. If it is smaller, another model made the
 stored vector. The limit is below 1 because embedding services round their numbers."""
 
+MODEL_ADVICE = (
+    "pass the model that made them: embedding= in LangChain, embed_model= in LlamaIndex, embedder= in ChromaStore"
+)
+"""End of the message of an error about a collection that is searched in place and holds another model's vectors."""
+
 
 def refuse_other_model(name: str, chunks: Sequence[Chunk], vectors: Vectors, embedder: Embedder, advice: str) -> None:
     """Raise if stored vectors were made by another embedder; a row of zeros is not compared.
@@ -266,8 +271,8 @@ class ChromaCollection:
         other = next((len(vector) for vector in stored.values() if len(vector) != dim), dim)
         if other != dim:
             raise ReindexRequired(
-                f"the vectors of collection {self.name!r} have {other} dimensions, the embedder's have {dim}; pass the "
-                "embedder that made them: ChromaStore(collection, embedder=...)"
+                f"the vectors of collection {self.name!r} have {other} dimensions, the embedder's have {dim}; "
+                f"{MODEL_ADVICE}"
             )
         zeros = np.zeros(dim, dtype=np.float32)
         made = np.array([stored.get(id, zeros) for id in ids], dtype=np.float32).reshape(len(ids), dim)

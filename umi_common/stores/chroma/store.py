@@ -22,7 +22,14 @@ from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
 from umi_common.stores.batch_checks import checked_directory, checked_ids
-from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, records_of, refuse_other_model
+from umi_common.stores.chroma.collection import (
+    MODEL_ADVICE,
+    SAMPLES,
+    ChromaCollection,
+    Record,
+    records_of,
+    refuse_other_model,
+)
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import recall_pool, statistics
 from umi_common.stores.chroma.records import (
@@ -167,9 +174,8 @@ class ChromaStore(CollectionStore):
         if not pairs:
             return bool(got["ids"])
         chunks, vectors = zip(*pairs, strict=True)
-        advice = "pass the embedder that made them: ChromaStore(collection, embedder=...)"
         stored = np.array(vectors, dtype=np.float32)
-        refuse_other_model(self._collection.name, chunks, stored, self._embedder, advice)
+        refuse_other_model(self._collection.name, chunks, stored, self._embedder, MODEL_ADVICE)
         return True
 
     def _ready(self) -> SideIndex:
