@@ -37,10 +37,10 @@ def test_without_file_and_environment_the_defaults_hold():
         ("[lexical", "TOML"),
     ],
 )
-def test_a_wrong_file_is_refused_naming_the_field(tmp_path, text, named):
+def test_a_wrong_file_is_refused_naming_the_file_and_the_field(tmp_path, text, named):
     file = tmp_path / "umi.toml"
     file.write_text(text)
-    with pytest.raises(ConfigError, match=named):
+    with pytest.raises(ConfigError, match=rf"umi\.toml.*{named}"):
         UmiConfig.load(file)
 
 
@@ -49,9 +49,22 @@ def test_a_missing_file_is_refused(tmp_path):
         UmiConfig.load(tmp_path / "nowhere.toml")
 
 
-def test_a_wrong_variable_is_refused_naming_the_field(monkeypatch):
-    monkeypatch.setenv("UMI_LEXICAL__B", "much")
-    with pytest.raises(ConfigError, match=r"lexical\.b"):
+@pytest.mark.parametrize("variable", ["UMI_LEXICAL__B", "umi_lexical__b"])
+def test_a_wrong_variable_is_refused_naming_the_variable_and_its_field(variable, monkeypatch, tmp_path):
+    file = tmp_path / "umi.toml"
+    file.write_text("[lexical]\nk1 = 1.2")
+    monkeypatch.setenv(variable, "much")
+    with pytest.raises(ConfigError, match=rf"^{variable}: .*lexical\.b"):
+        UmiConfig.load(file)
+
+
+def test_a_variable_of_an_unknown_field_and_one_that_sets_a_whole_stage_are_named(monkeypatch):
+    monkeypatch.setenv("UMI_FUSION__METHD", "rrf")
+    with pytest.raises(ConfigError, match=r"^UMI_FUSION__METHD: .* did you mean method\?"):
+        UmiConfig.load()
+    monkeypatch.delenv("UMI_FUSION__METHD")
+    monkeypatch.setenv("UMI_FUSION", '{"method": "magic"}')
+    with pytest.raises(ConfigError, match=r"^UMI_FUSION: .*fusion\.method"):
         UmiConfig.load()
 
 

@@ -65,6 +65,18 @@ def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, 
     return values
 
 
+def variable_of(message: str) -> str | None:
+    """The environment variable that sets the setting with which an error's message begins; None: there is none.
+
+    Example: UMI_FUSION__RRF_K for "UmiConfig.fusion.rrf_k: Input should be greater than 0; got '-1'".
+    """
+    setting = re.match(r"\w+\.(\w+)(?:\.(\w+))?", message)
+    stage, field = setting.groups() if setting else ("", None)
+    whole = f"{ENVIRONMENT_PREFIX}{stage}"
+    variable = re.compile(f"{whole}(?:__{field}(?:__.*)?)?", re.IGNORECASE)
+    return next((name for name in os.environ if variable.fullmatch(name)), None)
+
+
 class WatchedFile:
     """Detects that a settings file has changed.
 

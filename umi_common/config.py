@@ -426,9 +426,17 @@ class UmiConfig(Frozen):
         Raises:
             ConfigError: If the file is missing or is not TOML, or a name or a value is wrong.
         """
-        from umi_common._settings import read_settings  # here, because pydantic-settings is slow to import
+        # Imported here, because pydantic-settings is slow to import.
+        from umi_common._settings import read_settings, variable_of
 
-        return cls(**read_settings(cls, path))
+        values = read_settings(cls, path)
+        try:
+            return cls(**values)
+        except ConfigError as error:
+            origin = variable_of(str(error)) or path
+            if origin is None:
+                raise
+            raise ConfigError(f"{origin}: {error}") from error
 
     def replaced(self, **changes: Any) -> UmiConfig:
         """A copy with fields changed: `replaced(fusion={"method": "rrf"})` keeps fusion's other fields.
