@@ -39,7 +39,10 @@ of these errors.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
@@ -173,6 +176,24 @@ class MissingExtra(UmiError, ImportError):
     def __init__(self, package: str, extra: str | None = None) -> None:
         what = package if extra is None else f"'umi-retrieval[{extra}]'"
         super().__init__(f"{package} is not installed; run: pip install {what}")
+
+
+@contextmanager
+def writing(path: object) -> Iterator[None]:
+    """A block that writes a file which the caller named.
+
+    Raises:
+        InputError: If the file cannot be written; the message says why and what to do.
+    """
+    try:
+        yield
+    except OSError as error:
+        folder = Path(str(path)).parent
+        if not folder.is_dir():
+            raise InputError(
+                f"cannot write {path}: there is no folder {folder}; create it, or name a file elsewhere"
+            ) from error
+        raise InputError(f"cannot write {path}: {error.strerror or error}; name another file") from error
 
 
 def optional_module(module: str, package: str, extra: str | None = None) -> Any:

@@ -168,3 +168,12 @@ def test_a_notebook_shows_a_tuning_best_first_beside_the_score_before_it():
     shown = tuning()._repr_html_()
     assert "ndcg@10, held out: 0.4000 (before tuning: 0.3000)" in shown
     assert shown.index("<td>0.3750</td>") < shown.index("<td>0.3000</td><td>–</td><td>–</td>")
+
+
+def test_a_file_in_a_folder_that_does_not_exist_is_refused_by_all_that_write_one(comparison, tmp_path):
+    results = SearchResult((), "q").explain, comparison.to_json, comparison.plot, tuning().save, tuning().plot
+    for write in results:
+        with pytest.raises(InputError, match=r"cannot write .*x\.svg: there is no folder .*missing; create it"):
+            write(tmp_path / "missing" / "x.svg")
+    with pytest.raises(InputError, match=r"cannot write .*: Is a directory; name another file"):
+        comparison.to_json(tmp_path)

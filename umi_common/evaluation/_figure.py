@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, writing
 
 
 class Chart(Figure):
@@ -21,11 +21,13 @@ class Chart(Figure):
 
         Raises:
             ConfigError: If matplotlib cannot write files with this suffix.
+            InputError: If the file cannot be written.
         """
         if path is not None:
             if Path(path).suffix[1:].lower() not in ("", *self.canvas.get_supported_filetypes()):
                 raise ConfigError(f"{path}: expected a name that ends in .png, .svg or .pdf")
-            self.savefig(path, dpi=150)
+            with writing(path):
+                self.savefig(path, dpi=150)
         return self
 
     def _repr_png_(self) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic_core import to_json
 
-from umi_common.errors import ConfigError, optional_module
+from umi_common.errors import ConfigError, optional_module, writing
 from umi_common.evaluation.datasets import Dataset, Query
 from umi_common.evaluation.metrics import default_metrics, latency, score_rankings
 from umi_common.evaluation.significance import Difference, Estimate, bootstrap_mean, holm, paired_randomisation
@@ -215,11 +215,16 @@ class SystemComparison:
         return optional_module("pandas", "pandas", "eval").DataFrame.from_records(records)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """All rows as JSON, with null for NaN; the text is also written to `path`, if a path is given."""
+        """All rows as JSON, with null for NaN; the text is also written to `path`, if a path is given.
+
+        Raises:
+            InputError: If the file cannot be written.
+        """
         body = {"ks": self.ks, "depth": self.depth, "seed": self.seed, "rows": self.rows}
         text = to_json(body, indent=1, inf_nan_mode="null").decode()
         if path is not None:
-            Path(path).write_text(text + "\n", encoding="utf-8")
+            with writing(path):
+                Path(path).write_text(text + "\n", encoding="utf-8")
         return text
 
     def plot(self, path: str | Path | None = None, metric: str | None = None) -> Any:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from umi_common.config import UmiConfig, check_settings
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, writing
 from umi_common.evaluation.datasets import Dataset, by_set, judged_datasets
 from umi_common.evaluation.metrics import parse_metric, score_rankings
 from umi_common.evaluation.systems import EmbedderChoice, Stores, UmiSystem, open_system
@@ -80,7 +80,11 @@ class Tuning:
     """The search space, for `plot`."""
 
     def save(self, path: str | Path) -> None:
-        """Write a TOML file that `UmiConfig.load` reads: every setting of `best` that is not a default."""
+        """Write a TOML file that `UmiConfig.load` reads: every setting of `best` that is not a default.
+
+        Raises:
+            InputError: If the file cannot be written.
+        """
         note = f"{self.metric} on held-out data: {self.test_score:.4f} (before tuning: {self.baseline_test_score:.4f})"
         write_toml(self.best, Path(path), note)
 
@@ -235,6 +239,7 @@ def write_toml(config: UmiConfig, path: Path, note: str) -> None:
 
     Raises:
         ConfigError: If a setting is None and its default is not, because TOML has no null.
+        InputError: If the file cannot be written.
     """
     blocks = [f"# {note}"]
     defaults = UmiConfig()
@@ -243,7 +248,8 @@ def write_toml(config: UmiConfig, path: Path, note: str) -> None:
         lines = [f"{field} = {_toml(stage, field, value)}" for field, value in values.items() if value != usual[field]]
         if lines:
             blocks.append("\n".join([f"[{stage}]", *lines]))
-    path.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    with writing(path):
+        path.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
 
 
 def _toml(stage: str, field: str, value: Any) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from umi_common.context.budget import AssembledContext, ContextPart
 from umi_common.context.format import source_label
-from umi_common.errors import InputError
+from umi_common.errors import InputError, writing
 from umi_common.explain import bars
 from umi_common.explain.flow import HITS_SHOWN, flow_picture
 from umi_common.explain.marking import QueryWords, excerpt, marked
@@ -42,7 +42,7 @@ def to_page(
         context: The context assembled from the result, shown with a bar of tokens for each part; None: no context.
 
     Raises:
-        InputError: If `context` is of another type.
+        InputError: If `context` is of another type, or the file cannot be written.
     """
     if not isinstance(context, AssembledContext | None):
         raise InputError(f"context is {type(context).__name__}; expected an AssembledContext, as get_context returns")
@@ -58,7 +58,8 @@ def to_page(
         f"<body>{_body(result, context)}<script data-umi>{script}</script></body></html>\n"
     )
     if path is not None:
-        Path(path).write_text(page, encoding="utf-8", errors="xmlcharrefreplace")
+        with writing(path):
+            Path(path).write_text(page, encoding="utf-8", errors="xmlcharrefreplace")
     return page
 
 
