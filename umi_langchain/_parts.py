@@ -18,15 +18,15 @@ from umi_common.frameworks.scores import arm_reply, checked_reply, scores_of_kep
 from umi_common.protocols import chunk_passes
 from umi_common.search.extra_arms import Arm, ArmReply
 from umi_common.stores.batch_checks import SkippedChunk
-from umi_common.types import TimeRange
-from umi_langchain._convert import SCORE_KEY, to_chunks
+from umi_common.types import Chunk, TimeRange
+from umi_langchain._convert import SCORE_KEY, to_chunks, to_document
 
 KEYS = PlaceKeys()
 """Default metadata keys of source, position and time."""
 Finder = Runnable[str, list[Document]] | VectorStore | Arm
 """Types that `as_arm` accepts."""
 ROW_KEY = "umi_row"
-"""Metadata key under which `_rerank` puts the index of a text among the texts to rerank, from 0."""
+"""Metadata key under which `_Compressor` puts the index of a document among the documents to rerank, from 0."""
 
 
 def as_arm(finder: Finder, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
@@ -112,16 +112,32 @@ def _scored(reply: Any, k: int, keys: PlaceKeys) -> ArmReply:
     return arm_reply("document", chunks, skipped, k)
 
 
-def reranker_of(model: Any) -> Any:
-    """A document compressor as a function from a query and texts to scores; any other model is returned unchanged.
+def reranker_of(model: Any, keys: PlaceKeys) -> Any:
+    """A document compressor as a reranker of umi; any other model is returned unchanged.
 
-    A compressor is, for example, that of FlashRank or Cohere, or `CrossEncoderReranker`. The scores are made by
-    `scores_of_kept` from `metadata["relevance_score"]` of the documents that it returns.
+    A compressor is, for example, that of FlashRank or Cohere, or `CrossEncoderReranker`.
+
+    Args:
+        keys: Metadata keys of source, position and time of the documents that the compressor gets.
     """
-    return partial(_rerank, model) if isinstance(model, BaseDocumentCompressor) else model
+    return _Compressor(model, keys) if isinstance(model, BaseDocumentCompressor) else model
 
 
-def _rerank(model: BaseDocumentCompressor, query: str, texts: Sequence[str]) -> list[float]:
-    documents = [Document(page_content=text, metadata={ROW_KEY: row}) for row, text in enumerate(texts)]
-    kept = checked_reply(model.compress_documents(documents, query), Document)
-    return scores_of_kept([(found.metadata.get(ROW_KEY), found.metadata.get(SCORE_KEY)) for found in kept], len(texts))
+class _Compressor:
+    def __init__(self, model: BaseDocumentCompressor, keys: PlaceKeys) -> None:
+        self._model, self._keys = model, keys
+
+    def score_chunks(self, query: str, chunks: Sequence[Chunk]) -> list[float]:
+        """The scores by `scores_of_kept`, from `metadata["relevance_score"]` of the documents that are returned.
+
+        The documents are those of a search, but with the texts that are searched (`search_text`), and without a score.
+        """
+        documents = [to_document(chunk, self._keys) for chunk in chunks]
+        for row, (document, chunk) in enumerate(zip(documents, chunks, strict=True)):
+            document.page_content = chunk.indexed_text
+            document.metadata.pop(SCORE_KEY, None)
+            document.metadata[ROW_KEY] = row
+        kept = checked_reply(self._model.compress_documents(documents, query), Document)
+        return scores_of_kept(
+            [(each.metadata.get(ROW_KEY), each.metadata.get(SCORE_KEY)) for each in kept], len(chunks)
+        )

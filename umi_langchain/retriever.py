@@ -302,9 +302,10 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             InvalidLimit: If `k` is outside 1..100.
         """
         settings, fields = stages_and_fields(options)
-        further = arms_of(arms, partial(as_arm, keys=cls.model_construct(**fields).keys))
+        keys = cls.model_construct(**fields).keys
+        further = arms_of(arms, partial(as_arm, keys=keys))
         config = store_settings(store).replaced(**settings)
-        umi = DualRetriever(store, rewriter=llm, reranker=reranker_of(reranker), arms=further, config=config)
+        umi = DualRetriever(store, rewriter=llm, reranker=reranker_of(reranker, keys), arms=further, config=config)
         return cls(umi=umi, **fields if k is None else {**fields, "k": k})
 
     @property

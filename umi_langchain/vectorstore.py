@@ -103,7 +103,7 @@ class UmiVectorStore(SharesStore, VectorStore):
             names=("embedding", "persist_directory"),
             read_only=read_only,
             rewriter=llm,
-            reranker=reranker_of(reranker),
+            reranker=reranker_of(reranker, self._keys),
         )
         self.store: HybridStore = self.umi.store  # type: ignore[assignment]
         self._places = SourcePlaces(self.store, self._keys)

@@ -12,7 +12,7 @@ from llama_index.core import Settings
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 from umi_common.errors import ConfigError
@@ -22,8 +22,8 @@ from umi_common.frameworks.records import PlaceKeys
 from umi_common.frameworks.scores import arm_reply, checked_reply, scores_of_kept
 from umi_common.search.extra_arms import Arm, ArmReply
 from umi_common.stores.batch_checks import SkippedChunk
-from umi_common.types import TimeRange
-from umi_llamaindex._convert import node_text, to_chunks
+from umi_common.types import Chunk, TimeRange
+from umi_llamaindex._convert import node_text, to_chunks, to_node
 from umi_llamaindex.query import UmiQuery
 
 KEYS = PlaceKeys(None)
@@ -140,16 +140,20 @@ def embed_model_of(embed_model: Any) -> Any:
 
 
 def reranker_of(model: Any) -> Any:
-    """A postprocessor as a function from a query and texts to scores; any other model is returned unchanged.
-
-    The postprocessor gets one node for each text, all with score 0. The scores are made by `scores_of_kept` from those
-    of the nodes that it returns.
-    """
-    return partial(_rerank, model) if isinstance(model, BaseNodePostprocessor) else model
+    """A postprocessor as a reranker of umi; any other model is returned unchanged."""
+    return _Postprocessor(model) if isinstance(model, BaseNodePostprocessor) else model
 
 
-def _rerank(model: BaseNodePostprocessor, query: str, texts: Sequence[str]) -> list[float]:
-    nodes = [NodeWithScore(node=TextNode(text=text, id_=str(row)), score=0.0) for row, text in enumerate(texts)]
-    kept = checked_reply(model.postprocess_nodes(nodes, query_str=query), NodeWithScore)
-    rows = {item.node.node_id: row for row, item in enumerate(nodes)}
-    return scores_of_kept([(rows.get(item.node.node_id), item.score) for item in kept], len(texts))
+class _Postprocessor:
+    def __init__(self, model: BaseNodePostprocessor) -> None:
+        self._model = model
+
+    def score_chunks(self, query: str, chunks: Sequence[Chunk]) -> list[float]:
+        """The scores by `scores_of_kept`, from those of the nodes that the postprocessor returns.
+
+        It gets the nodes of a search, all with score 0.
+        """
+        nodes = [NodeWithScore(node=to_node(chunk), score=0.0) for chunk in chunks]
+        rows = {item.node.node_id: row for row, item in enumerate(nodes)}
+        kept = checked_reply(self._model.postprocess_nodes(nodes, query_str=query), NodeWithScore)
+        return scores_of_kept([(rows.get(item.node.node_id), item.score) for item in kept], len(chunks))

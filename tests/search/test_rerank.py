@@ -13,7 +13,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.documents.compressor import BaseDocumentCompressor
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore
+from llama_index.core.schema import NodeWithScore, TextNode
 
 from umi_common.config import RerankConfig, UmiConfig
 from umi_common.errors import ConfigError
@@ -108,6 +108,34 @@ def test_a_llamaindex_postprocessors_drops_scores_and_top_n_are_respected(store)
     assert [hit.node.node_id for hit in hits] == ["c"]
     hits = LlamaIndexRetriever.from_store(store, reranker=ScoringPostprocessor()).retrieve(QUERY)
     assert [(hit.node.node_id, hit.score) for hit in hits] == [("c", 0.9), ("a", 0.2)]
+
+
+class Keeping(BaseDocumentCompressor):
+    """Keeps the documents of one user, as a compressor does that checks permissions."""
+
+    def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Any = None):
+        return [document for document in documents if document.metadata["user"] == "ann" and document.id == "a"]
+
+
+class OfOneUser(BaseNodePostprocessor):
+    def _postprocess_nodes(self, nodes, query_bundle=None):
+        return [item for item in nodes if item.node.metadata["user"] == "ann" and item.node.node_id == "a"]
+
+
+def test_a_reranker_of_a_framework_sees_ids_and_metadata_as_in_the_result():
+    documents = [
+        Document(id=id, page_content=text, metadata={"user": user, "source": "talk", "relevance_score": 9.0})
+        for id, text, user in [("a", "Accounting at Acme.", "ann"), ("b", "Acme.", "bob")]
+    ]
+    with LangChainRetriever.from_documents(documents, reranker=Keeping()) as retriever:
+        (found,) = retriever.invoke(QUERY)
+        assert retriever.search(QUERY).degraded == ()
+    assert (found.id, found.metadata["source"]) == ("a", "talk")
+    nodes = [TextNode(id_=each.id, text=each.page_content, metadata=each.metadata) for each in documents]
+    with LlamaIndexRetriever.from_nodes(nodes, reranker=OfOneUser()) as retriever:
+        (hit,) = retriever.retrieve(QUERY)
+        assert retriever.search(QUERY).degraded == ()
+    assert hit.node == nodes[0]
 
 
 def test_candidates_that_a_dropping_reranker_did_not_see_are_left_out(store):

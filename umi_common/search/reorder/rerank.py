@@ -21,19 +21,20 @@ from umi_common.search.rank import RankedPool
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
 
+Score = Callable[[str, Sequence[Chunk]], Any]
+"""A function from a query and chunks to one number per chunk, or to an awaitable of them. Larger is better; -inf drops
+the chunk."""
+
 
 class RerankerCalls:
-    """Calls the function (query, texts) of a reranker. An async function runs on an event loop in a thread of its own.
+    """Calls the function of a reranker. An async function runs on an event loop in a thread of its own."""
 
-    Its scores are one number per text, larger is better; -inf drops the text.
-    """
-
-    def __init__(self, score: Callable[[str, Sequence[str]], Any]) -> None:
+    def __init__(self, score: Score) -> None:
         self._score = score
         self._loop_thread = LoopThread("umi-async-reranker")
 
-    def __call__(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        scores: Sequence[float] = self._loop_thread.call(lambda given: self._score(*given), None, (query, texts))
+    def __call__(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float]:
+        scores: Sequence[float] = self._loop_thread.call(lambda given: self._score(*given), None, (query, chunks))
         return scores
 
     def close(self) -> None:
@@ -46,7 +47,8 @@ def as_reranker(model: Any) -> RerankerCalls:
 
     Args:
         model: A `Reranker`, a cross-encoder of LangChain (`score(pairs)`) or sentence-transformers (`predict(pairs)`),
-            or a function (query, texts) -> scores. The function or method may be async.
+            or a function (query, texts) -> scores. The function or method may be async. The adapters' rerankers have
+            `score_chunks(query, chunks)`, because a framework's reranker may read metadata.
 
     Raises:
         ConfigError: If `model` is none of these.
@@ -56,7 +58,14 @@ def as_reranker(model: Any) -> RerankerCalls:
     return RerankerCalls(_score_function(model))
 
 
-def _score_function(model: Any) -> Callable[[str, Sequence[str]], Any]:
+def _score_function(model: Any) -> Score:
+    if callable(score := getattr(model, "score_chunks", None)):
+        return score  # type: ignore[no-any-return]
+    score_texts = _text_function(model)
+    return lambda query, chunks: score_texts(query, [chunk.indexed_text for chunk in chunks])
+
+
+def _text_function(model: Any) -> Callable[[str, Sequence[str]], Any]:
     """The function (query, texts) of a model that returns its scores, or an awaitable of them."""
     if callable(rerank := getattr(model, "rerank", None)):
         return rerank  # type: ignore[no-any-return]
@@ -90,8 +99,7 @@ class Reranking:
         """
         with trace.stage("rerank") as facts:
             best = ranked.order[: self._config.pool].tolist()
-            texts = [chunks[pool.ids[row]].indexed_text for row in best]
-            score = partial(self._score, query, texts)
+            score = partial(self._score, query, [chunks[pool.ids[row]] for row in best])
             (outcome,) = yield (self._limiter.limited(score, self._config.timeout_seconds),)
             facts.update(candidates=len(best))
             try:
