@@ -25,6 +25,7 @@ from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.errors import InputError, StoreClosed, StoreError, StoreForked, StoreLocked, StoreReadOnly
 from umi_common.runtime.closing import Closing
+from umi_common.runtime.forks import give_lock
 from umi_common.stores.batch_checks import checked_count, checked_directory
 from umi_common.stores.embedded.directory import WriterLock
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -81,6 +82,9 @@ class Tenants(Closing):
         ConfigError: If `root` is not a path, or `embedder` is not an embedder.
     """
 
+    _lock: threading.Lock
+    """Guards `_slots` and `users`. Not held while a store is opened or closed; acquired after a slot's lock."""
+
     def __init__(
         self,
         root: str | os.PathLike[str],
@@ -97,8 +101,7 @@ class Tenants(Closing):
         self._max_open = checked_count("max_open", max_open, least=0)
         self._pid = os.getpid()
         self._closed = False
-        self._lock = threading.Lock()
-        """Guards `_slots` and `users`. Not held while a store is opened or closed; acquired after a slot's lock."""
+        give_lock(self)
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
         """By directory name, least recently used first."""
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import threading
 import time
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 
@@ -17,11 +19,14 @@ from umi_common.runtime.calls import Call, adrive
 from umi_common.runtime.workers import Workers
 from umi_common.sim import FaultyLLM, HashEmbedder, ScriptedLLM
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.rows.rows import Rows
+from umi_common.tenants import Tenants
 from umi_common.types import Chunk
 
 NOW = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)
 CHUNKS = [Chunk(f"c{n}", f"the roofers want {n} thousand", source="chat", position=n) for n in range(5)]
 FAILED, TOLD = 1, 7
+SOURCES = sorted(Path(__file__).parents[2].glob("umi_*/**/*.py"))
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork"),
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
@@ -160,3 +165,43 @@ def test_llm_calls_that_hang_in_the_parent_do_not_count_in_the_child(store):
         code = in_a_child(work)
         hanging.release()
     assert code == 0
+
+
+def test_a_child_forked_while_a_thread_fills_a_cached_property_searches_a_store_of_its_own(store, monkeypatch):
+    """Before Python 3.12, `functools.cached_property` has one lock for all instances of a class."""
+    begun, released = threading.Event(), threading.Event()
+    slot = vars(Rows)["slot"]
+
+    def slowly(rows, made=slot.func):
+        begun.set()
+        released.wait(10)
+        return made(rows)
+
+    with DualRetriever(store) as umi:
+        monkeypatch.setattr(slot, "func", slowly)
+        searching = threading.Thread(target=umi.search, args=("roofers",))
+        searching.start()
+        assert begun.wait(10)
+
+        def work():
+            released.set()
+            with HybridStore.open(embedder=HashEmbedder(64)) as own, DualRetriever(own) as umi:
+                own.add(CHUNKS)
+                return 0 if umi.search("roofers") else FAILED
+
+        code = in_a_child(work, seconds=20.0)
+        released.set()
+        searching.join()
+    assert code == 0
+
+
+def test_no_property_is_cached_under_a_lock_that_a_forked_child_may_find_held():
+    named = [path for path in SOURCES if "functools" in path.read_text() and path.name != "forks.py"]
+    assert [path for path in named if re.search("from functools import.*cached_property", path.read_text())] == []
+
+
+def test_a_child_forked_while_a_thread_uses_the_stores_of_tenants_closes_them(tmp_path):
+    tenants = Tenants(tmp_path, embedder=HashEmbedder(64))
+    with tenants._lock:  # as held by a thread of the parent
+        assert in_a_child(tenants.close, seconds=20.0) == 0
+    tenants.close()

@@ -10,5 +10,5 @@ In: generators that yield `Call`s. Out: the results of the generators, run in th
     loop_thread an event loop in a thread, on which blocking code runs coroutines
     losses      warnings about parts of a search that failed
     closing     `with` and `async with` for classes that have `close`
-    forks       new locks and threads in a forked child
+    forks       new locks and threads in a forked child, and a cached property that has no lock
 """

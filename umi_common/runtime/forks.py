@@ -1,17 +1,36 @@
-"""New locks and threads in a process made by `os.fork`.
+"""New locks and threads in a process made by `os.fork`, and a cached property without a lock.
 
 A child has copies of its parent's locks, but not the threads that would release them.
 """
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    cached_property = functools.cached_property
+else:
+
+    class cached_property(functools.cached_property):
+        """`functools.cached_property` without its lock, as from Python 3.12 on.
+
+        All instances of a class share that lock. If a thread held it at the fork, the property would hang in the child.
+        """
+
+        def __get__(self, instance, owner=None):
+            if instance is None:
+                return self
+            value = instance.__dict__[self.attrname] = self.func(instance)
+            return value
+
 
 _OWNERS: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
 

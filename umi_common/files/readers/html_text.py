@@ -6,12 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from html.parser import HTMLParser
 
 from typing_extensions import Self
 
 from umi_common.files.readers.passages import Heading, Table
+from umi_common.runtime.forks import cached_property
 
 _TAG_BEGINS = re.compile("<[A-Za-z/!?]")
 

@@ -17,11 +17,12 @@ import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import chain
 
 from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
+from umi_common.runtime.forks import cached_property
 from umi_common.stores.lexical import languages, spellings
 
 ANALYZER_VERSION = 14

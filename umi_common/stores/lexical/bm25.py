@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -38,6 +38,7 @@ import numpy.typing as npt
 
 from umi_common.config import LexicalConfig
 from umi_common.pool import NO_SOURCE, Floats, Ints, rare_frequency
+from umi_common.runtime.forks import cached_property
 from umi_common.stores.arrays import beginnings
 from umi_common.stores.lexical.corpus import Corpus, Levels, LiveSegment
 

@@ -11,7 +11,6 @@ import copy
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +21,7 @@ import numpy as np
 from umi_common.config import LexicalConfig
 from umi_common.errors import InputError
 from umi_common.pool import Floats, Ints
+from umi_common.runtime.forks import cached_property
 from umi_common.stores.arrays import IdOf, distinct
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical import file

@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from umi_common.config import LexicalConfig
 from umi_common.pool import NO_SOURCE, Bools, Floats, Ints, rare_frequency
+from umi_common.runtime.forks import cached_property
 from umi_common.stores.arrays import distinct
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.bm25 import Weighting

@@ -15,7 +15,6 @@ import math
 import time
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from umi_common.errors import SearchUnavailable, StoreUnavailable
 from umi_common.filters import matches
 from umi_common.pool import NOT_RANKED, Pool, Vectors, source_codes
 from umi_common.protocols import NEIGHBOURS_OF, Probe, RecallRequest
+from umi_common.runtime.forks import cached_property
 from umi_common.stores.corpus_stats import cosine_background
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.qdrant.bm25 import (

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import repeat
 from operator import itemgetter
 
@@ -18,6 +17,7 @@ import numpy.typing as npt
 
 from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints
 from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
+from umi_common.runtime.forks import cached_property
 from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.ledger.codec import Head
 from umi_common.types import TimeRange, microseconds
