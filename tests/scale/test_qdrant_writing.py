@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -228,3 +230,39 @@ def test_a_field_for_statistics_that_another_program_changed_is_an_error_that_na
         search(store, chunks[1].text)
     (found,) = store.verify().problems
     assert chunks[0].id in found and field in found
+
+
+def test_threads_of_two_stores_over_one_client_in_local_mode_call_it_in_turn():
+    """A read during a write of the other store would find a point that is written in part, and call it damaged."""
+
+    class Watched(Counting):
+        inside, most = 0, 0
+
+        def __getattr__(self, name):
+            found = super().__getattr__(name)
+            if name not in ("upsert", "retrieve", "query_batch_points"):
+                return found
+
+            def call(*args, **named):
+                self.inside += 1
+                self.most = max(self.most, self.inside)
+                time.sleep(0.01)
+                try:
+                    return found(*args, **named)
+                finally:
+                    self.inside -= 1
+
+            return call
+
+    client = Watched(local())
+    stores = [qdrant(client), qdrant(client)]
+
+    def write_and_read(own):
+        for n in range(5):
+            stores[own].add([Chunk(f"{own}{n}", f"the roofers want {n} thousand")])
+            assert stores[own].get([f"{own}{n}"]) != [None]
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(write_and_read, range(2)))
+    assert client.most == 1
+    assert len(stores[0]) == 10

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from umi_common.errors import ConfigError, StoreUnavailable, optional_module
 from umi_common.runtime.forks import renew_in_child
@@ -22,6 +23,24 @@ def models() -> Any:
     """`qdrant_client.models`, imported at the first call, because the import takes seconds. Raises MissingExtra if
     qdrant-client is not installed."""
     return optional_module("qdrant_client", "qdrant-client", "qdrant").models
+
+
+class _Locks:
+    """A lock for each client in local mode. Stores may share a client."""
+
+    _locks: WeakKeyDictionary[Any, threading.RLock]
+
+    def __init__(self) -> None:
+        renew_in_child(self, _Locks._renew)
+
+    def _renew(self) -> None:
+        self._locks = WeakKeyDictionary()
+
+    def of(self, client: Any) -> threading.RLock:
+        return self._locks.setdefault(client, threading.RLock())
+
+
+_locks = _Locks()
 
 
 class Connection:
@@ -57,7 +76,6 @@ class Connection:
         self._client = client
         self._read_options = {} if consistency is None else {"consistency": consistency}
         self._write_options = {"wait": True} if ordering is None else {"wait": True, "ordering": ordering}
-        renew_in_child(self, Connection._renew_lock)  # sets `_lock` now, and in each forked child
         try:
             self.server = str(client.info().version)
         except Exception as error:
@@ -71,13 +89,10 @@ class Connection:
                 "vectors by idf in a batched query; upgrade it"
             )
 
-    def _renew_lock(self) -> None:
-        self._lock: AbstractContextManager[Any] = threading.RLock() if self.is_local else nullcontext()
-
     def call(self, method: str, /, **arguments: Any) -> Any:
         """The result of a method of the client. Raises StoreUnavailable if the method fails."""
         try:
-            with self._lock:
+            with _locks.of(self._client) if self.is_local else nullcontext():
                 return getattr(self._client, method)(collection_name=self.collection, **arguments)
         except Exception as error:
             raise StoreUnavailable(
