@@ -1,41 +1,40 @@
-"""The steps of one search and of one context: time phrases, recall, rank, fetch, reorder, rerank, assemble."""
+"""The steps of one search, in `_search`, and of one context, in `context_body`.
+
+In: a checked `SearchRequest`. Out: a `SearchResult`, or an `AssembledContext`. A search takes these steps:
+
+    name the period, or the event    "last week", "after the meeting with Bob"
+    recall                           one pool of candidates
+    rank, fetch, reorder             by scores; the chunks of the best; by the texts of these chunks
+    recall more, and rank again      if the LLM is asked only after weak results
+    rerank, diversify                if there is a reranker, and if MMR is enabled
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import ConfigError
 from umi_common.protocols import OnStage
 from umi_common.query.time.events import event_in
-from umi_common.query.time.find import When, find_time
-from umi_common.query.time.stated import spoken_without_year, states_date_in
-from umi_common.ranking.period import PeriodBoost, in_period
-from umi_common.runtime.calls import Body, Call, CallFailure, value_of
+from umi_common.query.time.find import When
+from umi_common.runtime.calls import Body, Call, value_of
 from umi_common.runtime.losses import log_once
 from umi_common.search.fetch import chunks_beside, fetch, to_hits
+from umi_common.search.named_period import bounds_of, named_period, period_boost
 from umi_common.search.passages import assemble_for
-from umi_common.search.rank import RankedPool, diversify, in_turn, rank
-from umi_common.search.recall import Components, Recalled, ask_chunks, decides_by_evidence, recall, recall_more
+from umi_common.search.rank import RankedPool, diversify, interleaved, rank
+from umi_common.search.recall import Components, Recalled, recall, recall_more
 from umi_common.search.reorder.stages import ReorderStage, reorder_stages
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder, observed_context, observed_search
 from umi_common.types import Chunk, Degradation, Hit, SearchResult, Suppressed
 
-READ_OF_EACH_ARM = 50
-"""The texts of the candidates up to this rank in an arm are read for dates; five times the default limit of a search.
-Reading 100 short texts takes 1 ms, or up to 8 ms if each of them states a date."""
-EXPLICIT_FACTOR = 5.0
-"""Factor on the boost if the query limits when a chunk was recorded ("what did I say yesterday"). It is not larger,
-because the user may mistake the day: a chunk outside the period that matches well must still come before chunks inside
-the period that hardly match."""
 HITS_FOR_EVENT = 10
 """Number of hits for an event whose times are compared with the period before or after the event."""
 
@@ -43,26 +42,25 @@ HITS_FOR_EVENT = 10
 def _search(components: Components, request: SearchRequest, on_stage: OnStage | None = None) -> Body[SearchResult]:
     """The result of one search, which is neither counted nor logged."""
     config, reranker, trace = components.config, components.reranker, TraceBuilder(on_stage)
-    when = _named_period(config, request, trace)
+    when = named_period(config, request, trace)
     beside_event = {} if when is not None else (yield from _best_beside_event(components, request, trace))
-    filters = when is not None and when.kind == "explicit" and config.when.mode == "filter"
-    limited = replace(request, time_range=when.range) if when is not None and filters else request
-    lifted = None if filters else when
+    limited, lifted = request, when
+    if when is not None and when.kind == "explicit" and config.when.mode == "filter":
+        limited, lifted = replace(request, time_range=when.range), None
     recalled = yield from recall(components, limited, trace, lifted, tuple(beside_event))
-    if filters and not len(recalled.pool):
+    if limited is not request and not len(recalled.pool):
         trace.degrade("when", "no chunk lies in the period that the query names", "searched all times")
         limited = request
-        recalled = yield from recall(components, request, trace)
+        recalled = yield from recall(components, limited, trace)
     chunks, ranked = yield from _rank_and_fetch(components, limited, recalled, when, lifted, trace)
-    if decides_by_evidence(components, request):
-        wider = yield from recall_more(components, limited, recalled, ranked.scores, trace)
-        if wider is not recalled:
-            recalled = wider
-            chunks, ranked = yield from _rank_and_fetch(components, limited, recalled, when, lifted, trace)
+    wider = yield from recall_more(components, limited, recalled, ranked.scores, trace)
+    if wider is not None:
+        recalled = wider
+        chunks, ranked = yield from _rank_and_fetch(components, limited, recalled, when, lifted, trace)
     if beside_event:
         chunks = {**beside_event, **chunks}
         row_of = {id: row for row, id in enumerate(recalled.pool.ids)}
-        ranked = in_turn(ranked, [row_of[id] for id in beside_event if id in row_of], "event")
+        ranked = interleaved(ranked, [row_of[id] for id in beside_event if id in row_of])
     if reranker is not None and chunks and request.query:  # "": a search by a vector alone
         ranked = yield from reranker.rerank(request.query, recalled.pool, ranked, chunks, trace)
     if config.mmr.enabled:
@@ -76,12 +74,11 @@ search_body = observed_search(_search)
 
 def _best_beside_event(components: Components, request: SearchRequest, trace: TraceBuilder) -> Body[dict[str, Chunk]]:
     """By id and best first, the best chunks of the period before or after an event that the query names ("after the
-    meeting with Bob").
+    meeting with Bob"); {} if it names none, or if nothing is found.
 
-    Two searches find them; one search for the whole query would rank texts about the event first. The first searches
-    for the event and takes the time of its best hit as the event's time. The second searches for the rest of the query
-    in the period. The result is {} if the query names no event, or if a search fails or finds nothing. It is also {} if
-    all hits for the event lie in the period: their times, perhaps of an import, then do not tell events apart.
+    One search for the whole query would rank texts about the event first. So a first search looks for the event; the
+    time of its best hit is the event's time. A second search looks for the rest of the query in the period. If all hits
+    for the event lie in the period, there is no second search: their times, perhaps of an import, tell no events apart.
     """
     reads = components.config.when.enabled and request.time_range is None and request.strategy == "hybrid"
     event = event_in(request.asked, request.now) if reads else None
@@ -101,7 +98,7 @@ def _best_beside_event(components: Components, request: SearchRequest, trace: Tr
         except Exception as error:  # noqa: BLE001 - the query itself may still be answered
             trace.failed("event", error, "did not raise the chunks of the time that the query names")
             return {}
-        facts.update(start=_iso(period.start), end=_iso(period.end), found=len(found.hits))
+        facts.update(bounds_of(period), found=len(found.hits))
     return {hit.chunk.id: hit.chunk for hit in found.hits if hit.chunk.id != about.ids[0]}
 
 
@@ -113,16 +110,18 @@ def _rank_and_fetch(
     lifted: When | None,
     trace: TraceBuilder,
 ) -> Body[tuple[dict[str, Chunk], RankedPool]]:
-    """(chunks of the best candidates by id, the order of the candidates by every score).
+    """Rank the candidates, fetch the chunks of the best, and reorder these by their texts.
 
     Args:
         when: The period that the query names; None: it names none.
-        lifted: The period whose candidates are raised, `when`; None: none are, because the query names no period, or
-            because the period is the filter of the search.
+        lifted: `when`, if the candidates of this period are raised; None: the period is the filter of the search.
+
+    Returns:
+        The chunks of the best candidates by id, and the ranking of these candidates.
     """
     config, pool = components.config, recalled.pool
     trace.degraded.extend(pool.degraded)
-    boost = None if lifted is None else (yield from _period_boost(components, request, recalled, lifted, trace))
+    boost = None if lifted is None else (yield from period_boost(components, request, recalled, lifted, trace))
     arm_weights = None if components.arms is None else components.arms.weights
     ranked = rank(pool, config, boost=boost, trace=trace, arm_weights=arm_weights)
     stages = list(reorder_stages(components, request, pool, ranked.order, when, boost))
@@ -190,58 +189,6 @@ def context_body(
         context = assemble_for(request.query, result.hits, history=request.history, **packing)
         facts.update(parts=len(context.parts), tokens=context.stats.tokens)
     return replace(context, degraded=(*result.degraded, *lost))
-
-
-def _named_period(config: UmiConfig, request: SearchRequest, trace: TraceBuilder) -> When | None:
-    """The period that the query names; None: it names none, or the caller gave a time range."""
-    if not config.when.enabled or request.time_range is not None:
-        return None
-    with trace.stage("when") as facts:
-        when = find_time(request.asked, request.now)
-        if when is not None:
-            facts.update(kind=when.kind, start=_iso(when.range.start), end=_iso(when.range.end))
-    return when
-
-
-def _period_boost(
-    components: Components, request: SearchRequest, recalled: Recalled, when: When, trace: TraceBuilder
-) -> Body[PeriodBoost]:
-    """The boost for the candidates of a period: those with a time in it, and of the best those whose text states a date
-    in it."""
-    config, pool = components.config.when, recalled.pool
-    factor = config.dated_boost if when.dated else config.boost
-    boost = PeriodBoost(
-        in_period(pool, when.range, request.now),
-        factor * EXPLICIT_FACTOR if when.kind == "explicit" else factor,
-        best_share=config.boost if when.raise_best else 0.0,
-        first=when.nothing_else,
-    )
-    read = pool.ranked_within(READ_OF_EACH_ARM)
-    if recalled.added_ids:
-        added = frozenset(recalled.added_ids)
-        read |= np.array([id in added for id in pool.ids], dtype=np.bool_)
-    rows = np.flatnonzero(read & ~boost.lifted)
-    if not len(rows):
-        return boost
-    with trace.stage("read dates") as facts:
-        (outcome,) = yield (ask_chunks(components.store, pool.ids_at(rows)),)
-        chunks = [None] * len(rows) if isinstance(outcome, CallFailure) else outcome
-        texts = {row: chunk.indexed_text for row, chunk in zip(rows.tolist(), chunks, strict=True) if chunk is not None}
-        stated = partial(states_date_in, period=when.range, now=request.now)
-        spoken = spoken_without_year(when.phrase) if when.yearless else None
-        stating = [row for row, text in texts.items() if stated(text) or (spoken and spoken.search(text))]
-        lifted = boost.lifted.copy()
-        if when.yearless and not stating and not lifted.any():  # "19 May" may then mean any year
-            stating = [row for row, text in texts.items() if stated(text, any_year=True)]
-            earlier = (in_period(pool, day, request.now) for day in (() if stating else when.earlier_days))
-            lifted = next((inside for inside in earlier if inside.any()), lifted)
-        lifted[stating] = True
-        facts.update(read=len(rows), said=len(stating))
-    return replace(boost, lifted=lifted)
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
 
 
 def _result(

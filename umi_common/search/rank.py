@@ -44,19 +44,6 @@ class RankedPool:
     """Rows that were left out: (row, reason, row that replaces it or None)."""
 
 
-def _score_stages(pool: Pool, config: UmiConfig, boost: period.PeriodBoost | None) -> Iterator[ScoreStage]:
-    if config.feedback.enabled and pool.mode == "hybrid" and len(pool) > feedback.BEST:
-        yield "feedback", "feedback", feedback.apply, config.feedback
-    if config.neighbours.enabled and (pool.source != NO_SOURCE).any():
-        yield "neighbours", "neighbours", neighbours.apply, config
-    if config.references.enabled and (pool.links is not None or pool.named.any()):
-        yield "references", "references", references.apply, config.references
-    if boost is not None:
-        yield "when", "lift period", period.apply, boost
-    if config.decay.half_life_hours is not None:
-        yield "decay", "decay", decay.apply, config.decay
-
-
 def rank(
     pool: Pool,
     config: UmiConfig,
@@ -87,20 +74,33 @@ def rank(
     return RankedPool(best_first(scores), scores, stages, relevant)
 
 
-def in_turn(ranked: RankedPool, rows: Sequence[int], stage: str) -> RankedPool:
-    """The ranking interleaved with other rows: its first row, the first of `rows`, its second row, and so on.
+def _score_stages(pool: Pool, config: UmiConfig, boost: period.PeriodBoost | None) -> Iterator[ScoreStage]:
+    """The score stages of a search, in the order in which they run."""
+    if config.feedback.enabled and pool.mode == "hybrid" and len(pool) > feedback.BEST:
+        yield "feedback", "feedback", feedback.apply, config.feedback
+    if config.neighbours.enabled and (pool.source != NO_SOURCE).any():
+        yield "neighbours", "neighbours", neighbours.apply, config
+    if config.references.enabled and (pool.links is not None or pool.named.any()):
+        yield "references", "references", references.apply, config.references
+    if boost is not None:
+        yield "when", "lift period", period.apply, boost
+    if config.decay.half_life_hours is not None:
+        yield "decay", "decay", decay.apply, config.decay
 
-    No row is repeated. The scores of these rows are sorted, and the largest goes to the first row.
+
+def interleaved(ranked: RankedPool, rows: Sequence[int]) -> RankedPool:
+    """The stage "event": the ranking with the rows beside the event in between: its first row, the first of `rows`, its
+    second row, and so on, without repetitions. The scores of all these rows are sorted, and the largest goes to the
+    first row.
 
     Args:
         rows: Rows of the pool, best first; they need not be among `ranked.order`.
-        stage: Name in `Hit.stages`.
     """
     pairs = zip_longest(ranked.order.tolist(), rows)
     order = np.array(list(dict.fromkeys(row for pair in pairs for row in pair if row is not None)), dtype=np.int64)
     changed = np.array(ranked.scores)
     changed[order] = np.sort(ranked.scores[order])[::-1]
-    return replace(ranked, order=order, scores=changed, stages={**ranked.stages, stage: changed})
+    return replace(ranked, order=order, scores=changed, stages={**ranked.stages, "event": changed})
 
 
 def diversify(ranked: RankedPool, pool: Pool, config: UmiConfig, limit: int, trace: TraceBuilder) -> RankedPool:

@@ -91,12 +91,12 @@ def recall(
         SearchUnavailable: If no arm of the store answers.
     """
     decision = _decide_beforehand(components, request)
-    period = None
+    of_period = None
     if when is not None:
-        ids, period = yield from _recall_period(components, request, when, trace)
-    known = [] if period is None else [*[None] * _first_with_period(request), *period.query_vectors]
+        ids, of_period = yield from _recall_period(components, request, when, trace)
+    known = [] if of_period is None else [*[None] * _first_with_period(request), *of_period.query_vectors]
     probes = _probes(components, request, (), known, ids)
-    ask_store = _ask_store(components, request, probes, _strategy_after(period, request))
+    ask_store = _ask_store(components, request, probes, _strategy_after(of_period, request))
     arms = components.arms if request.strategy == "hybrid" else None
     arm_calls = () if arms is None else arms.calls(request, components.config.extra_arms)
     with trace.stage("recall") as facts:
@@ -110,39 +110,36 @@ def recall(
         arm_hits = {} if arms is None else arms.hits(others[: len(arm_calls)], trace)
         if arm_hits:
             facts["arms"] = {name: len(hits.scores) for name, hits in arm_hits.items()}
-    if period is not None:
-        pool = replace(pool, degraded=(*period.degraded, *pool.degraded))
+    if of_period is not None:
+        pool = replace(pool, degraded=(*of_period.degraded, *pool.degraded))
     recalled = Recalled(pool, arm_hits=arm_hits, added_ids=ids)
     if decision.deep:
         recalled = yield from _with_variations(components, request, recalled, value_of(others[-1]), trace)
-    if not decides_by_evidence(components, request):
+    if not _decides_by_evidence(components, request):
         trace.add("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
     return (yield from _join_arms(components, request, recalled, trace))
 
 
-def decides_by_evidence(components: Components, request: SearchRequest) -> bool:
-    """Whether the evidence that a first search finds decides if the LLM is asked."""
-    return components.config.routing.mode == "evidence" and request.deep_search and components.rewriting is not None
-
-
 def recall_more(
     components: Components, request: SearchRequest, recalled: Recalled, scores: Floats, trace: TraceBuilder
-) -> Body[Recalled]:
-    """The candidates for the query and the LLM's variations of it if the evidence of `recalled` is weak; else
-    `recalled` itself.
+) -> Body[Recalled | None]:
+    """The candidates for the query and the LLM's variations of it, if the evidence of `recalled` decides that the LLM
+    is asked; None: there are no further candidates.
 
     Args:
         recalled: The candidates for the query alone.
         scores: (n,) final score of each row of `recalled.pool`, before a reranker.
     """
+    if not _decides_by_evidence(components, request):
+        return None
     decision = weigh_evidence(recalled.pool, scores, request.query, config=components.config.routing)
     trace.add("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
     if not decision.deep:
-        return recalled
+        return None
     with trace.stage("wait for the LLM"):
         (reply,) = yield (_ask_llm(components, request),)
     wider = yield from _with_variations(components, request, recalled, value_of(reply), trace)
-    return recalled if wider is recalled else (yield from _join_arms(components, request, wider, trace))
+    return None if wider is recalled else (yield from _join_arms(components, request, wider, trace))
 
 
 def _recall_period(
@@ -316,6 +313,11 @@ def _decide_beforehand(components: Components, request: SearchRequest) -> Decisi
     if mode == "heuristic":
         return route(request.query)
     return Decision(mode == "always", (f"mode {mode}",))
+
+
+def _decides_by_evidence(components: Components, request: SearchRequest) -> bool:
+    """Whether the evidence that the first recall finds decides if the LLM is asked."""
+    return components.config.routing.mode == "evidence" and request.deep_search and components.rewriting is not None
 
 
 def _strategy_after(pool: Pool | None, request: SearchRequest) -> Strategy:

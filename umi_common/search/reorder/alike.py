@@ -2,7 +2,7 @@
 
 The rows of a table, the lines of a timetable and filled-in forms differ in a few words, and their scores differ little.
 Of the best `COMPARED` candidates, from the first to the last, each moves forward as long as it passes the candidate
-directly before it. Finally the i-th of them gets the score of the former i-th (`Best.after_passing`).
+directly before it. Finally the i-th of them gets the score of the former i-th (`Best.in_order`).
 
 Candidate a passes candidate b if both are alike,
 
@@ -56,7 +56,7 @@ from typing import Any
 from umi_common.pool import Bools
 from umi_common.runtime.forks import cached_property
 from umi_common.search.rank import RankedPool
-from umi_common.search.reorder.best import Best
+from umi_common.search.reorder.best import Best, inserted
 from umi_common.search.reorder.words import TEXTS_KEPT, words_in
 from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
 from umi_common.stores.lexical.spellings import in_base_units, with_common_forms
@@ -175,7 +175,7 @@ def reorder_alike(best: Best, *, query: str, of_period: Bools | None = None) -> 
             or a.whole > b.whole
         )
 
-    return best.after_passing(passes)
+    return best.in_order(inserted(best.order, passes))
 
 
 def reader_for(query: Sequence[str]) -> Callable[[str], tuple[str, ...]]:

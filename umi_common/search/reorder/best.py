@@ -1,4 +1,8 @@
-"""The best candidates of one search, as a stage of `reorder` reads and reorders them."""
+"""The best candidates of one search, and the ways in which a stage of `reorder` puts them into a new order.
+
+In: a `RankedPool` and the chunks of its first rows. Out: a `RankedPool` in which these rows may stand in another order:
+`sorted_by` new scores, `in_order` of an insertion sort (`inserted`) or of another rule, or `put_behind` one another.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +29,13 @@ BEHIND = 0.99
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Best:
-    """The best k candidates of a ranking, sorted by row. A stage returns `sorted_by`, `after_passing`,
-    `in_order`, `put_behind` or `ranked`."""
+    """The best k candidates of a ranking, sorted by row. An index of a candidate is its index in `rows`."""
 
     stage: str
     """Name of the stage in `Hit.stages` and in the trace."""
     pool: Pool
     ranked: RankedPool
+    """The ranking before the stage."""
     rows: Ints
     """(k,) the first k rows of `ranked.order`, rising."""
     chunks: list[Chunk]
@@ -51,17 +55,18 @@ class Best:
 
     @property
     def order(self) -> list[int]:
-        """The indices of `rows`, best first."""
-        indices: list[int] = np.searchsorted(self.rows, self.ranked.order[: len(self.rows)]).tolist()
-        return indices
+        """The indices of all candidates, best first."""
+        return self._indices(self.ranked.order[: len(self.rows)])
 
     def leading(self, count: int, share: float) -> list[int]:
-        """Indices of `rows`, best first: of the best `count` candidates, those with a score above 0 that is at least
-        this share of the best score."""
+        """Indices, best first: of the best `count` candidates, those with a score above 0 that is at least this share
+        of the best score."""
         first = self.ranked.order[:count]
         scores = self.ranked.scores[first]
-        near = first[(scores > 0) & (scores >= share * self.scores.max(initial=0.0))]
-        indices: list[int] = np.searchsorted(self.rows, near).tolist()
+        return self._indices(first[(scores > 0) & (scores >= share * self.scores.max(initial=0.0))])
+
+    def _indices(self, rows: Ints) -> list[int]:
+        indices: list[int] = np.searchsorted(self.rows, rows).tolist()
         return indices
 
     def sorted_by(self, scores: Floats) -> RankedPool:
@@ -75,20 +80,11 @@ class Best:
             changed *= ranked.scores.max() / changed.max()
         return self._changed(self.rows[best_first(changed[self.rows])], changed)
 
-    def after_passing(self, passes: Callable[[int, int], bool]) -> RankedPool:
-        """The ranking after an insertion sort: from the first candidate to the last, each moves forward as long as it
-        passes the candidate directly before it. The i-th of them then gets the score of the former i-th.
-
-        Args:
-            passes: (a, b) -> whether candidate a passes candidate b; both are indices of `rows`.
-        """
-        return self.in_order(inserted(self.order, passes))
-
     def in_order(self, order: Sequence[int]) -> RankedPool:
         """The ranking with these candidates in another order; the i-th of them gets the score of the former i-th.
 
         Args:
-            order: All indices of `rows`, best first.
+            order: The indices of all candidates, best first.
         """
         first = self.ranked.order[: len(self.rows)]
         rows = self.rows[list(order)]
@@ -104,7 +100,7 @@ class Best:
         former i-th. The relevance of b is raised to that of a, if it is smaller.
 
         Args:
-            pairs: Indices of `rows`.
+            pairs: Indices of candidates.
         """
         former, relevance = self.scores, self.ranked.relevance
         scores = np.array(former)
@@ -116,8 +112,8 @@ class Best:
                 relevance[row] = max(relevance[row], relevance[self.rows[one]])
         raised = scores > former
         self.facts["raised"] = int(raised.sum())
-        reordered = self.after_passing(lambda one, other: bool(raised[one] and scores[one] > scores[other]))
-        return replace(reordered, relevance=relevance)
+        order = inserted(self.order, lambda one, other: bool(raised[one] and scores[one] > scores[other]))
+        return replace(self.in_order(order), relevance=relevance)
 
     def _changed(self, rows: Ints, scores: Floats) -> RankedPool:
         """The ranking with its first k rows in the order of `rows`, and with new scores (n,)."""

@@ -21,9 +21,8 @@ from collections.abc import Mapping
 
 from umi_common.query.questions import EXCEPT, Exclusion
 from umi_common.search.rank import RankedPool
-from umi_common.search.reorder.best import Best
-from umi_common.search.reorder.number_pairs import TermsOf
-from umi_common.search.reorder.words import words_in
+from umi_common.search.reorder.best import Best, inserted
+from umi_common.search.reorder.words import TermsOf, words_in
 from umi_common.stores.lexical.languages import all_function_words
 
 SCORE = 0.4
@@ -59,7 +58,7 @@ def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf) -> 
         return lacks[one] > lacks[other] and held[one] >= held[other] and bool(scores[one] >= least[other])
 
     best.facts["holding"] = sum(len(lacked) < len(unwanted) for lacked in lacks)
-    return best.after_passing(passes)
+    return best.in_order(inserted(best.order, passes))
 
 
 def _held(words: Mapping[str, frozenset[str]], text: str, terms_of: TermsOf) -> set[str]:

@@ -7,8 +7,8 @@
     final(i) = score(i) * (1 + weight * share * r(i) * z(i)^2)  r: `neighbours.length_factors`, falls with the length
 
 The stage `neighbours` raises all messages around an answer; this stage compares the words of each message itself. This
-helps in corpora whose positions carry information, such as chats, so by default `share` depends on the corpus. `share`
-falls to 0 if the best candidates are copies of each other. `weight` is a setting. Measured in docs/decisions.md.
+helps in corpora whose positions carry information, such as chats, so by default `share` depends on the corpus
+(`share_of_weight`). Measured in docs/decisions.md.
 
 The token vectors are those of the built-in model, whatever model embeds the chunks. Words are tokenized one by one and
 their tokens are cached: tokenizing fifty messages of a chat as whole texts would take 12 ms.
@@ -28,9 +28,9 @@ import numpy as np
 
 from umi_common.config import LateInteractionConfig
 from umi_common.embedders.default import default_embedder, embedded_tokenizer
-from umi_common.pool import Floats, Ints, Vectors
+from umi_common.pool import Floats, Ints, Pool, Vectors
 from umi_common.ranking.evidence import weighted_sum
-from umi_common.ranking.neighbours import length_factors
+from umi_common.ranking.neighbours import length_factors, order_share, share_of_distinct
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best
 from umi_common.stores.dense.cosines import cosines
@@ -54,7 +54,7 @@ def reorder_by_late_interaction(best: Best, *, query: str, config: LateInteracti
     """The ranking by the formula at the top of this file.
 
     Args:
-        share: Factor on `config.weight`, above 0, at most 1.
+        share: `share_of_weight`.
 
     Raises:
         EmbedderError: As `token_vectors`.
@@ -65,6 +65,23 @@ def reorder_by_late_interaction(best: Best, *, query: str, config: LateInteracti
     matches = max_similarity(vectors[query_tokens], vectors, text_tokens, counts[1:])
     length = best.pool.length[best.rows]
     return best.sorted_by(with_late_interaction(best.scores, matches, length, config.weight * share))
+
+
+def share_of_weight(config: LateInteractionConfig, pool: Pool, order: Ints) -> float:
+    """Factor on the weight, 0..1; 0: late interaction is off.
+
+    Copies that differ only in numbers and names match all other tokens of the query equally well, and vectors of
+    numbers do not tell which number is the right one. So the factor falls to 0 if the best candidates are copies.
+
+    Args:
+        order: The rows of the pool, best first.
+    """
+    if not config.enabled:
+        return 0.0
+    if not config.adaptive:
+        return 1.0
+    share = order_share(pool.calibration)
+    return share * share_of_distinct(pool, order) if share else 0.0
 
 
 def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:

@@ -25,7 +25,7 @@ docs/decisions.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from itertools import islice, pairwise
 from typing import NamedTuple
@@ -37,7 +37,17 @@ from umi_common.pool import Floats, Ints, Pool
 from umi_common.query.time.vocabulary import DAY_ORDINALS, NUMBERS
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, FAR_CANDIDATES, Best
-from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, best_added, near_best, raised, up_to_last, words_in
+from umi_common.search.reorder.words import (
+    DIGITS,
+    PARTS_MAX,
+    TermsOf,
+    bare,
+    best_added,
+    near_best,
+    raised,
+    up_to_last,
+    words_in,
+)
 from umi_common.stores.lexical.languages import all_function_words
 
 RECORD_TERMS_MAX, HOLDING_SHARE = 100, 0.6
@@ -84,8 +94,6 @@ KEY_FROM, KEY_TO = 0.5, 0.9
 """x at the top of this file up to which a number is no key, and from which it is one; 0.4 and 0.8 give the same."""
 WORD_LENGTH = 100
 """Number of characters that are read on each side of a number to find the word beside it."""
-TermsOf = Callable[[str], Sequence[str]]
-"""The terms of a text, such as stems."""
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
 """A number and the terms of the word beside it, in the order of the text, except that a `YEAR` is always the second
 element. For a number that is a pair by itself, the second element is ()."""
@@ -102,7 +110,6 @@ class QueryPairs(NamedTuple):
     """By pair of a label and a number behind it: matches the label before any number in a text. A label is a word, but
     no function word other than "no."."""
     terms_of: TermsOf
-    """The store's function from a text to its terms."""
 
 
 def candidates_read(pool: Pool, order: Ints) -> int:

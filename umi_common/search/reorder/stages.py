@@ -1,4 +1,8 @@
-"""The stages of one search that reorder its best candidates, in the order in which they run."""
+"""Choose the stages that reorder the best candidates of one search, in the order in which they run.
+
+In: the request, the candidates and their order so far. Out: a `ReorderStage` for each stage that the settings enable
+and the query needs, with all that the stage gets besides the candidates, such as the names in the query.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from umi_common.config import FusionConfig, LateInteractionConfig, UmiConfig
+from umi_common.config import FusionConfig, UmiConfig
 from umi_common.errors import EmbedderError
 from umi_common.pool import Ints, Pool
-from umi_common.query.time.find import TimeOrder, When, time_order
-from umi_common.ranking.neighbours import order_share, share_of_distinct
+from umi_common.query.time.find import When, time_order
 from umi_common.ranking.period import PeriodBoost
 from umi_common.search.rank import RankedPool
 from umi_common.search.recall import Components
@@ -28,7 +31,7 @@ from umi_common.search.reorder import (
 from umi_common.search.reorder.best import CANDIDATES, Best
 from umi_common.search.reorder.lookup.stage import lookup_of, reorder_by_lookup
 from umi_common.search.reorder.sources import answers, documents, headings
-from umi_common.search.reorder.words import words_in
+from umi_common.search.reorder.words import TermsOf, words_in
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
@@ -40,14 +43,14 @@ class ReorderStage(NamedTuple):
     name: str
     """Its name in `Hit.stages` and in the trace."""
     reads: int
-    """Number of best candidates whose chunks the stage reads, at least 1."""
+    """Number of best candidates whose chunks the stage reads, >= 1."""
     reorder: Callable[[Best], RankedPool]
     more: Callable[[Mapping[str, Chunk]], Iterable[int]] | None = None
-    """Returns, for the chunks fetched so far, by id, the rows whose chunks are fetched, too, whatever their rank. A
-    stage that has it gets all fetched candidates."""
+    """From the chunks fetched so far, by id, to further rows whose chunks the stage needs, whatever their rank. A stage
+    with `more` reads all fetched candidates."""
 
     def apply(self, pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], trace: TraceBuilder) -> RankedPool:
-        """The ranking with these candidates reordered; unchanged, with a degradation in the trace, if a model fails.
+        """The ranking after this stage; unchanged, with a degradation in the trace, if the stage's model fails.
 
         Args:
             chunks: Chunk of each ranked row, by id.
@@ -55,10 +58,9 @@ class ReorderStage(NamedTuple):
         rows = np.sort(ranked.order if self.more else ranked.order[: self.reads])
         with trace.stage(self.name) as facts:
             facts["candidates"] = len(rows)
+            best = Best(self.name, pool, ranked, rows, [chunks[id] for id in pool.ids_at(rows)], facts)
             try:
-                return self.reorder(
-                    Best(self.name, pool, ranked, rows, [chunks[id] for id in pool.ids_at(rows)], facts)
-                )
+                return self.reorder(best)
             except EmbedderError as error:
                 trace.degrade(self.name, str(error), f"kept the order without {self.name.replace('_', ' ')}")
                 return ranked
@@ -82,14 +84,15 @@ def reorder_stages(
     config = components.config
     if request.strategy != "hybrid":
         return
-    start, end = (0, 0) if when is None else when.span
+    start, end = period = (0, 0) if when is None else when.span
     outside = request.asked[:start] + request.asked[end:]  # "last" in "last week" does not ask for the latest text
     latest_or_first = time_order(outside) if config.when.enabled and config.when.order_boost else None
-    terms_of: number_pairs.TermsOf | None = getattr(components.store, "terms_of", None)
+    terms_of: TermsOf | None = getattr(components.store, "terms_of", None)
     if when is None or not when.nothing_else:
         yield from _by_numbers_and_tokens(config, request, pool, order, terms_of)
         if config.fusion.method != "rrf":  # its scores differ so little that one further stage would decide the order
-            yield from _by_words(config.fusion, request, pool, order, when, latest_or_first, terms_of)
+            by_time = latest_or_first is not None
+            yield from _by_words(config.fusion, request, pool, order, period, by_time, terms_of or words_in)
     if config.fusion.alike:
         of_period = None if boost is None else boost.lifted
         by_words = partial(alike.reorder_alike, query=request.searched, of_period=of_period)
@@ -103,30 +106,19 @@ def reorder_stages(
         yield ReorderStage("excluded", CANDIDATES, exclude)
     if latest_or_first is not None:
         weight = config.when.order_boost
-        by_time = partial(in_time_order.reorder_by_time, query=outside, asked=latest_or_first, weight=weight)
-        yield ReorderStage("time_order", CANDIDATES, by_time)
-
-
-def _by_what_is_before(request: SearchRequest, pool: Pool, order: Ints) -> Iterator[ReorderStage]:
-    """The stages that put a chunk behind the one before it in its source: below a heading, after a question."""
-    if below := headings.rows_below(pool, order[: headings.HEADINGS_READ]):
-        more = partial(headings.below_headings, pool, below)
-        yield ReorderStage("headings", headings.HEADINGS_READ, headings.reorder_below_headings, more)
-    if after := answers.rows_after(pool, order[: answers.QUESTIONS_READ]):
-        more = partial(answers.after_questions, pool, after)
-        by_questions = partial(answers.reorder_answers, query=request.asked)
-        yield ReorderStage("answers", answers.QUESTIONS_READ, by_questions, more)
+        in_order = partial(in_time_order.reorder_by_time, query=outside, asked=latest_or_first, weight=weight)
+        yield ReorderStage("time_order", CANDIDATES, in_order)
 
 
 def _by_numbers_and_tokens(
-    config: UmiConfig, request: SearchRequest, pool: Pool, order: Ints, terms_of: number_pairs.TermsOf | None
+    config: UmiConfig, request: SearchRequest, pool: Pool, order: Ints, terms_of: TermsOf | None
 ) -> Iterator[ReorderStage]:
     weight, late = config.fusion.number_pair_weight, config.late_interaction
     pairs = number_pairs.query_pairs(request.asked, terms_of) if weight and terms_of is not None else None
     if pairs is not None:
         by_pairs = partial(number_pairs.reorder_by_number_pairs, query=pairs, weight=weight)
         yield ReorderStage("number_pairs", number_pairs.candidates_read(pool, order), by_pairs)
-    share = _late_interaction_share(late, pool, order)
+    share = late_interaction.share_of_weight(late, pool, order)
     if share > 0:
         by_tokens = late_interaction.reorder_by_late_interaction
         query = request.searched
@@ -138,35 +130,29 @@ def _by_words(
     request: SearchRequest,
     pool: Pool,
     order: Ints,
-    when: When | None,
-    latest_or_first: TimeOrder | None,
-    terms_of: number_pairs.TermsOf | None,
+    period: tuple[int, int],
+    by_time: bool,
+    terms_of: TermsOf,
 ) -> Iterator[ReorderStage]:
     if fusion.speaker_weight:
         by_speaker = partial(speaker.reorder_by_speaker, query=request.asked, weight=fusion.speaker_weight)
         yield ReorderStage("speaker", CANDIDATES, by_speaker)
     if fusion.lookup_weight:
-        sought = lookup_of(request, (0, 0) if when is None else when.span)
-        if latest_or_first is not None and not sought.quoted:  # words do not tell which text is the latest
-            sought = sought._replace(phrases=[], content="", keywords=[], heads=[])
+        sought = lookup_of(request, period, by_time=by_time)
         if read := sought.candidates(pool, order):
-            terms = terms_of or words_in
-            by_lookup = partial(reorder_by_lookup, sought=sought, weight=fusion.lookup_weight, terms_of=terms)
+            by_lookup = partial(reorder_by_lookup, sought=sought, weight=fusion.lookup_weight, terms_of=terms_of)
             yield ReorderStage("lookup", read, by_lookup)
     if fusion.word_run_weight and (runs := word_runs.WordRuns(request.verbatim)):
         by_runs = partial(word_runs.reorder_by_word_runs, runs=runs, weight=fusion.word_run_weight)
         yield ReorderStage("word_runs", word_runs.CANDIDATES, by_runs)
 
 
-def _late_interaction_share(config: LateInteractionConfig, pool: Pool, order: Ints) -> float:
-    """Factor on the weight of late interaction, 0..1; 0: late interaction is off.
-
-    The factor is smaller if the best candidates are copies that differ only in numbers and names. Copies match all
-    other tokens of the query equally well, and vectors of numbers do not tell which number is the right one.
-    """
-    if not config.enabled:
-        return 0.0
-    if not config.adaptive:
-        return 1.0
-    share = order_share(pool.calibration)
-    return share * share_of_distinct(pool, order) if share else 0.0
+def _by_what_is_before(request: SearchRequest, pool: Pool, order: Ints) -> Iterator[ReorderStage]:
+    """The stages that put a chunk behind the one before it in its source: below a heading, after a question."""
+    if below := headings.rows_below(pool, order[: headings.HEADINGS_READ]):
+        more = partial(headings.below_headings, pool, below)
+        yield ReorderStage("headings", headings.HEADINGS_READ, headings.reorder_below_headings, more)
+    if after := answers.rows_after(pool, order[: answers.QUESTIONS_READ]):
+        more = partial(answers.after_questions, pool, after)
+        by_questions = partial(answers.reorder_answers, query=request.asked)
+        yield ReorderStage("answers", answers.QUESTIONS_READ, by_questions, more)

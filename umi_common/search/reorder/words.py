@@ -4,7 +4,7 @@ the query."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from unicodedata import normalize
 
@@ -14,6 +14,8 @@ from umi_common.pool import Bools, Floats, Ints
 from umi_common.stores.lexical.languages import all_function_words
 from umi_common.stores.lexical.spellings import without_accents
 
+TermsOf = Callable[[str], Sequence[str]]
+"""The store's function from a text to its terms, which are mostly stems: "replaces" -> ["replac"]."""
 PARTS_MAX = 16
 """Largest number of a query's parts of one kind (numbers, single letters, phrases, codes) that are looked up, because
 the time grows with it; further parts are ignored."""

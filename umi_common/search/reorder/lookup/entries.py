@@ -18,8 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from umi_common.pool import Floats
-from umi_common.search.reorder.number_pairs import TermsOf
-from umi_common.search.reorder.words import content_words, words_in
+from umi_common.search.reorder.words import TermsOf, content_words, words_in
 
 MEANING = frozenset(
     {"abbreviation", "acronym", "define", "definition", "explain", "mean", "meaning", "means", "stand", "stands"}

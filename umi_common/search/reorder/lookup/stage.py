@@ -42,8 +42,7 @@ from umi_common.search.reorder.lookup.phrases import (
     phrases_in,
     words_if_any,
 )
-from umi_common.search.reorder.number_pairs import TermsOf
-from umi_common.search.reorder.words import best_added, near_best, raised, up_to_last, words_in
+from umi_common.search.reorder.words import TermsOf, best_added, near_best, raised, up_to_last, words_in
 from umi_common.search.request import SearchRequest
 from umi_common.stores.lexical.languages import all_function_words
 
@@ -108,15 +107,23 @@ class Lookup(NamedTuple):
         return 0
 
 
-def lookup_of(request: SearchRequest, period: tuple[int, int]) -> Lookup:
+def lookup_of(request: SearchRequest, period: tuple[int, int], *, by_time: bool) -> Lookup:
     """`looked_up` of the query of a request.
 
     If `request.searched` lacks words of the query, the query as typed is a phrase, too: "Show me the money" may be a
     title.
+
+    Args:
+        by_time: Whether the query asks for the latest or the first text. Words do not tell which text that is, so
+            words without quotation marks are not looked up.
     """
     lookup = looked_up(request.asked, period, request.verbatim)
+    if lookup.quoted:
+        return lookup
+    if by_time:
+        return lookup._replace(phrases=[], content="", keywords=[], heads=[])
     pasted, words_removed = request.asked != request.searched, request.searched != request.query
-    if lookup.quoted or pasted or not words_removed:
+    if pasted or not words_removed:
         return lookup
     typed, _ = phrases_in(request.query)
     return lookup._replace(phrases=list(dict.fromkeys([*lookup.phrases, *typed])))

@@ -41,9 +41,8 @@ from umi_common.pool import NO_SOURCE
 from umi_common.query.answer_forms import form_asked
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best, inserted
-from umi_common.search.reorder.number_pairs import TermsOf
 from umi_common.search.reorder.speaker import speaker_of
-from umi_common.search.reorder.words import FIRST_LETTERS, content_words, words_in
+from umi_common.search.reorder.words import FIRST_LETTERS, TermsOf, content_words, words_in
 
 LEADING = 3
 """Number of best candidates whose sources are read, and among which a head must be; 1 and 5 find nearly as much."""
