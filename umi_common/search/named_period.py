@@ -33,7 +33,7 @@ because the user may mistake the day: a chunk outside the period that matches we
 the period that hardly match."""
 
 
-def named_period(config: UmiConfig, request: SearchRequest, trace: TraceBuilder) -> When | None:
+def period_in_query(config: UmiConfig, request: SearchRequest, trace: TraceBuilder) -> When | None:
     """The period that the query names; None: it names none, or the caller gave a time range."""
     if not config.when.enabled or request.time_range is not None:
         return None

@@ -26,7 +26,7 @@ from umi_common.query.time.find import When
 from umi_common.runtime.calls import Body, Call, value_of
 from umi_common.runtime.losses import log_once
 from umi_common.search.fetch import chunks_beside, fetch, to_hits
-from umi_common.search.named_period import bounds_of, named_period, period_boost
+from umi_common.search.named_period import bounds_of, period_boost, period_in_query
 from umi_common.search.passages import assemble_for
 from umi_common.search.rank import RankedPool, diversify, interleaved, rank
 from umi_common.search.recall import Components, Recalled, recall, recall_more
@@ -42,7 +42,7 @@ HITS_FOR_EVENT = 10
 def _search(components: Components, request: SearchRequest, on_stage: OnStage | None = None) -> Body[SearchResult]:
     """The result of one search, which is neither counted nor logged."""
     config, reranker, trace = components.config, components.reranker, TraceBuilder(on_stage)
-    when = named_period(config, request, trace)
+    when = period_in_query(config, request, trace)
     beside_event = {} if when is not None else (yield from _best_beside_event(components, request, trace))
     limited, lifted = request, when
     if when is not None and when.kind == "explicit" and config.when.mode == "filter":
