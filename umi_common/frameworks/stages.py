@@ -111,11 +111,11 @@ class NearDuplicatesFields(BaseModel):
             vectors: (n, dim) of length 1.
             groups: n strings. Nearly equal texts are duplicates only within one group, equal texts across groups, too.
         """
-        finder = DuplicateFinder(DuplicatesConfig(similarity=self.similarity, across_sources=True))
+        finder = DuplicateFinder(DuplicatesConfig(similarity=self.similarity, across_sources=True), vectors)
         kept = [
             row
             for row in best_first(scores).tolist()
-            if not texts[row].strip() or not finder.add(str(row), texts[row], vectors[row], groups[row])
+            if not texts[row].strip() or finder.add(row, texts[row], groups[row]) is None
         ]
         return np.sort(np.array(kept, dtype=np.int64)), None
 

@@ -12,8 +12,6 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 
-import numpy as np
-
 from umi_common.config import DuplicatesConfig
 from umi_common.pool import Vectors
 from umi_common.types import Chunk
@@ -35,61 +33,44 @@ LIMITING_WORDS = (
 """Words that deny or limit a statement, in a few languages."""
 
 
-class _Kept:
-    """The chunks of a group that repeat no chunk added earlier, in the order in which they were added."""
-
-    def __init__(self) -> None:
-        self._chunks: list[tuple[str, tuple[str, ...]]] = []
-        """(id, `words_as_written`)"""
-        self._vectors: Vectors = np.zeros((0, 0), dtype=np.float32)
-        """(at least `len(_chunks)`, dim) vectors of `_chunks`; further rows are allocated ahead and not used yet."""
-
-    def add(self, id: str, words: tuple[str, ...], vector: Vectors) -> None:
-        count = len(self._chunks)
-        if count == len(self._vectors):
-            self._vectors = np.resize(self._vectors, (2 * count + 8, len(vector)))
-        self._vectors[count] = vector
-        self._chunks.append((id, words))
-
-    def alike(self, vector: Vectors, similarity: float) -> list[tuple[str, tuple[str, ...]]]:
-        """(id, words) of the chunks whose cosine with the vector reaches `similarity`."""
-        if not self._chunks or not vector.any():
-            return []
-        cosines = self._vectors[: len(self._chunks)] @ vector
-        return [self._chunks[row] for row in np.flatnonzero(cosines >= similarity - COSINE_ROUNDING).tolist()]
-
-
 class DuplicateFinder:
     """Compares each chunk with the better chunks added before it.
 
     Args:
         settings: The smallest cosine of near texts, and whether equal texts of different groups are duplicates.
+        vectors: (n, dim) L2-normalised vectors of the chunks that may be added; if the vector of a chunk is all zero or
+            (0,), only texts equal to the chunk's text are found.
     """
 
-    def __init__(self, settings: DuplicatesConfig) -> None:
+    def __init__(self, settings: DuplicatesConfig, vectors: Vectors) -> None:
         self._settings = settings
-        self._ids: dict[Hashable, str] = {}
-        self._kept: defaultdict[Hashable, _Kept] = defaultdict(_Kept)
+        self._vectors = vectors
+        self._row_of: dict[Hashable, int] = {}
+        """By words without case, and by group if equal texts of different groups are no duplicates: the first row."""
+        self._kept: defaultdict[Hashable, dict[int, tuple[str, ...]]] = defaultdict(dict)
+        """By group and row: `words_as_written` of the chunks that repeat no chunk added earlier."""
 
-    def add(self, id: str, text: str, vector: Vectors, group: Hashable = None) -> tuple[str, str] | None:
-        """(id, reason): the better chunk that this chunk repeats, and one of `FOLDED`. None: it repeats no chunk, and
+    def add(self, row: int, text: str, group: Hashable = None) -> tuple[int, str] | None:
+        """(row, reason): the better chunk that this chunk repeats, and one of `FOLDED`. None: it repeats no chunk, and
         chunks added later are compared with it.
 
         Args:
-            id: Unique. Chunks are added best first.
-            vector: (dim,) L2-normalised; if it is all zero or (0,), only equal texts are found.
+            row: The chunk's row of the vectors. Chunks are added best first, none twice.
             group: From `group_of`. Near texts of different groups are never duplicates.
         """
         words = words_as_written(text)
         caseless = tuple(word.casefold() for word in words)
-        same = self._ids.setdefault(caseless if self._settings.across_sources else (group, caseless), id)
-        if same != id:
+        same = self._row_of.setdefault(caseless if self._settings.across_sources else (group, caseless), row)
+        if same != row:
             return same, SAME_TEXT
-        kept = self._kept[group]
-        for other, other_words in kept.alike(vector, self._settings.similarity):
-            if is_near(words, other_words):
-                return other, NEAR_DUPLICATE
-        kept.add(id, words, vector)
+        kept, vector = self._kept[group], self._vectors[row]
+        if kept and vector.any():
+            cosines = self._vectors[list(kept)] @ vector
+            near = cosines >= self._settings.similarity - COSINE_ROUNDING
+            for (other, other_words), is_close in zip(kept.items(), near.tolist(), strict=True):
+                if is_close and is_near(words, other_words):
+                    return other, NEAR_DUPLICATE
+        kept[row] = words
         return None
 
 

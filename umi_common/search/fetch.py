@@ -46,8 +46,8 @@ def fetch(
     """
     pool, order = recalled.pool, ranked.order
     duplicates = components.config.duplicates
-    finder = DuplicateFinder(duplicates) if duplicates.enabled else None
-    row_of: dict[str, int] = {}
+    finder = DuplicateFinder(duplicates, pool.vectors) if duplicates.enabled else None
+    kept: list[int] = []
     chunks: dict[str, Chunk] = {}
     suppressed = list(ranked.suppressed)
     asked, limited = 0, request.where is not None or request.time_range is not None
@@ -63,17 +63,16 @@ def fetch(
                 chunk = stored or recalled.chunks_not_in_store.get(id)
                 if chunk is None or (limited and not request.passes(chunk)):
                     continue
-                row_of[id] = row
-                duplicate = finder and finder.add(id, chunk.text, pool.vectors[row], group_of(chunk))
-                if duplicate:
-                    better, reason = duplicate
-                    suppressed.append((row, reason, row_of[better]))
-                else:
+                duplicate = None if finder is None else finder.add(row, chunk.text, group_of(chunk))
+                if duplicate is None:
+                    kept.append(row)
                     chunks[id] = chunk
+                else:
+                    better, reason = duplicate
+                    suppressed.append((row, reason, better))
         if finder is not None:
-            facts["folded"] = len(row_of) - len(chunks)
-    kept = np.array([row_of[id] for id in chunks], dtype=np.int64)
-    return chunks, replace(ranked, order=kept, suppressed=tuple(suppressed))
+            facts["folded"] = len(suppressed) - len(ranked.suppressed)
+    return chunks, replace(ranked, order=np.array(kept, dtype=np.int64), suppressed=tuple(suppressed))
 
 
 def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:

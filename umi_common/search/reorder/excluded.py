@@ -34,12 +34,7 @@ SENTENCE_END = re.compile(r"[.?!;\n]")
 
 
 def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf) -> RankedPool:
-    """The ranking in the order that the top of this file describes.
-
-    Args:
-        exclusion: The words that the query asks for and those that it excludes.
-        terms_of: The store's function from a text to its terms.
-    """
+    """The ranking in the order that the top of this file describes."""
     texts, scores = [text[:CHARACTERS_MAX] for text in best.texts], best.scores
     wanted, unwanted = (
         {word: frozenset(terms_of(word)) for word in words_in(text) if word not in all_function_words()}

@@ -126,15 +126,9 @@ def candidates_read(pool: Pool, order: Ints) -> int:
 def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     """The number pairs of a query; None if it has none."""
     query = NUMBER_NAME.sub(_in_digits, query)
-    parts: list[str] = []
-    for word in filter(DIGITS.search, query.split()):
-        parts += [word] if any(map(str.isalpha, word)) else word.split("/")
-    bare_parts = [code[1] if (code := LETTERS_AND_NUMBER.fullmatch(part)) else part for part in map(bare, parts)]
-    distinct = list(dict.fromkeys(map(_plain, filter(_is_number, bare_parts))))[:PARTS_MAX]
-    numbers = sorted(distinct, key=len, reverse=True)  # of numbers that begin alike, the longest is tried first
     joined = _labelled(query)[:PARTS_MAX]
     as_one = "|".join(rf"{wide}\s?[.,:(/-]\s?{narrow}" for wide, narrow in joined)
-    alone = (f"v?{re.escape(number)}(?:st|nd|rd|th)?" for number in numbers)
+    alone = (f"v?{re.escape(number)}(?:st|nd|rd|th)?" for number in _numbers(query))
     either = "|".join([*([f"(?P<as_one>{as_one})"] if joined else ()), *alone, *_letters(query)])
     if not either:
         return None
@@ -149,7 +143,19 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     return QueryPairs(found, pairs, _labels_of_numbers(query, found, terms_of), terms_of) if pairs else None
 
 
+def _numbers(query: str) -> list[str]:
+    """The query's distinct numbers, at most `PARTS_MAX`. Of those that begin alike, the longest comes first, because
+    the first alternative of a pattern that matches counts."""
+    parts: list[str] = []
+    for word in filter(DIGITS.search, query.split()):
+        parts += [word] if any(map(str.isalpha, word)) else word.split("/")
+    parts = [code[1] if (code := LETTERS_AND_NUMBER.fullmatch(part)) else part for part in map(bare, parts)]
+    distinct = list(dict.fromkeys(map(_plain, filter(_is_number, parts))))
+    return sorted(distinct[:PARTS_MAX], key=len, reverse=True)
+
+
 def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, re.Pattern[str]]:
+    """`QueryPairs.before_any` of a query."""
     patterns: dict[Pair, re.Pattern[str]] = {}
     for pair in pairs_in_text(query, numbers, lambda word: [bare(word).lower()]):
         label = pair[0][0]
@@ -229,8 +235,8 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
             continue
         as_one = match.lastgroup == "as_one"
         number = (":".join(DIGITS.findall(match[0])) if as_one else _plain(match[0].lower()),)
-        g = 1.0 - match.start() / len(text)
-        before = WORD.findall(text, max(0, match.start() - WORD_LENGTH), match.start())[-2:]
+        g = 1.0 - start / len(text)
+        before = WORD.findall(text, max(0, start - WORD_LENGTH), start)[-2:]
         if len(before) > 1 and (bare(before[1]) or before[1]).lower() not in NUMBER_WORDS:
             del before[0]
         after = WORD.search(text, match.end(), match.end() + WORD_LENGTH)

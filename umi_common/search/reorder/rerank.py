@@ -11,7 +11,7 @@ import numpy as np
 
 from umi_common.config import RerankConfig
 from umi_common.errors import ConfigError
-from umi_common.pool import Pool
+from umi_common.pool import Floats, Pool
 from umi_common.ranking.fusion import best_first
 from umi_common.runtime.calls import Body, CallFailure
 from umi_common.runtime.guards import ThreadLimiter
@@ -105,36 +105,38 @@ class Reranking:
             try:
                 if isinstance(outcome, CallFailure):
                     raise outcome.error
-                return _reordered(ranked, best, outcome)
+                return _sorted_by(ranked, best, _checked_scores(outcome, len(best)))
             except Exception as error:  # noqa: BLE001 - any error of the reranker, or a BadReply
                 log_bug("reranker", error)
                 trace.degrade("reranker", reason_of(error), "kept the order without it")
                 return ranked
 
 
-def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> RankedPool:
-    """Sort `rows`, the first rows of the ranking, by their new scores; the rows that were not scored follow.
-
-    Rows with a score of -inf are suppressed. If there are any, the rows that were not scored are left out, too: a
-    reranker that drops texts decides what is shown, and has not seen these.
-
-    Raises:
-        BadReply: If `scores` are not one number for each row, finite or -inf.
-    """
+def _checked_scores(scores: object, count: int) -> Floats:
+    """(count,) the scores of a reranker, finite or -inf. Raises BadReply if they are anything else."""
     try:
         given = np.asarray(scores, dtype=np.float64)
     except Exception as error:  # a RuntimeError for a torch tensor that requires a gradient
         fault = f"returned {type(scores).__name__}, which does not convert to numbers ({type(error).__name__})"
-        raise BadReply(f"{fault}; expected {len(rows)} numbers") from error
-    kept = np.isfinite(given)
-    if given.shape != (len(rows),):
-        raise BadReply(f"returned scores of shape {given.shape}; expected {len(rows)} numbers")
-    if not (kept | np.isneginf(given)).all():
+        raise BadReply(f"{fault}; expected {count} numbers") from error
+    if given.shape != (count,):
+        raise BadReply(f"returned scores of shape {given.shape}; expected {count} numbers")
+    if not (np.isfinite(given) | np.isneginf(given)).all():
         raise BadReply("returned NaN or inf as a score; expected finite numbers, or -inf to drop a text")
-    best_kept = best_first(given)[: np.count_nonzero(kept)]
+    return given
+
+
+def _sorted_by(ranked: RankedPool, rows: Sequence[int], scores: Floats) -> RankedPool:
+    """Sort `rows`, the first rows of the ranking, by their new scores; the rows that were not scored follow.
+
+    Rows with a score of -inf are suppressed. If there are any, the rows that were not scored are left out, too: a
+    reranker that drops texts decides what is shown, and has not seen these.
+    """
+    kept = np.isfinite(scores)
+    best_kept = best_first(scores)[: np.count_nonzero(kept)]
     best = np.asarray(rows, dtype=np.int64)[best_kept]
-    after = np.full(len(ranked.scores), given[kept].min(initial=0.0))  # no larger than any score given
-    after[best] = given[best_kept]
+    after = np.full(len(ranked.scores), scores[kept].min(initial=0.0))  # no larger than any score given
+    after[best] = scores[best_kept]
     unseen = ranked.order[~np.isin(ranked.order, rows)]
     dropped = tuple((row, "reranker", None) for row, stays in zip(rows, kept, strict=True) if not stays)
     order = best if dropped else np.concatenate([best, unseen])

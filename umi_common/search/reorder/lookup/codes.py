@@ -91,14 +91,8 @@ def _by_offset(text: str, code: Code) -> float:
 
 
 def with_words_beside(held: Floats, texts: Sequence[str], beside: Sequence[str], terms_of: TermsOf) -> Floats:
-    """(n, C) g of C short codes in n texts, larger for texts that also hold the query's other words, as the top of this
-    file says.
-
-    Args:
-        held: (n, C) the result of `codes_held`.
-        beside: The query's other words.
-        terms_of: The store's function from a text to its terms, by which "replaces" is found for "replacement".
-    """
+    """`held`, from `codes_held`, 1 larger in texts that also hold the query's other words (`beside`), as the top of
+    this file says. The text may have other forms of these words, with equal terms: "replacement" for "replaces"."""
     with_code = np.asarray(held.any(axis=1))
     if not (beside and with_code.any()):
         return held

@@ -1,14 +1,12 @@
 """Find entries of a dictionary or a reference, which begin with the word that a query asks for: "what does open do?".
 
 This word is the head of the entry. Other texts use the head more often than its entry does, so BM25 ranks them first.
-An example, for the query "explain open and close", whose heads are "open" and "close":
+`entries_held` of the query "explain open and close", whose heads are "open" and "close":
 
-    candidate                                  open  close
+    text                                       open  close
     "open (path): returns a file object."         1      0
     "close() ends the use of a file."             0      1
     "You can open and close a file twice."        0      0
-
-`entries_held` returns the matrix of these numbers.
 """
 
 from __future__ import annotations
@@ -66,10 +64,6 @@ def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bo
 
     A text that begins with fewer of the heads than another text is no entry: "strawberry propagation" asks for
     "Propagate strawberries in May ...", not for "Strawberry is harmless ...".
-
-    Args:
-        heads, asks_meaning: The result of `heads_in`.
-        terms_of: The store's function from a text to its terms, by which beginnings are compared.
     """
     if not heads:
         return np.zeros((len(texts), 0))

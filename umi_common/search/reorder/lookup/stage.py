@@ -164,11 +164,7 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
 
 
 def reorder_by_lookup(best: Best, *, sought: Lookup, weight: float, terms_of: TermsOf) -> RankedPool:
-    """The ranking sorted as the top of this file describes; unchanged if no candidate holds a part of the query.
-
-    Args:
-        terms_of: The store's function from a text to its terms.
-    """
+    """The ranking sorted as the top of this file describes; unchanged if no candidate holds a part of the query."""
     texts, own = best.texts, best.scores
     identifiers = codes_held(texts, sought.identifiers)
     full_names = full_names_held(texts, sought.full_names, sought.possible_names)
@@ -182,11 +178,7 @@ def reorder_by_lookup(best: Best, *, sought: Lookup, weight: float, terms_of: Te
 
 
 def _words_held(best: Best, sought: Lookup, identifiers: Floats, terms_of: TermsOf) -> Floats:
-    """(n, P) g of the parts of the query other than names, by the list at the top of this file.
-
-    Args:
-        identifiers: (n, I) g of the identifiers.
-    """
+    """(n, P) g of the parts of the query other than names, by the list at the top of this file."""
     texts = best.texts
     wanted = [each for each in (*map(str.split, sought.phrases), sought.keywords, sought.content.split()) if each]
     words = [words_if_any(text, wanted) for text in texts]

@@ -35,6 +35,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import median
 
 from umi_common.pool import NO_SOURCE
@@ -72,8 +73,7 @@ class Terms:
         words = [word for word in dict.fromkeys(content_words(query)) if word not in OF_THE_WHOLE]
         self.of_query = frozenset(term for word in words for term in terms_of(word))
         self._beginnings = {word[:FIRST_LETTERS] for word in words}
-        self._terms_of = terms_of
-        self._term_of_word: dict[str, frozenset[str]] = {}
+        self._of_word = cache(lambda word: self.of_query.intersection(terms_of(word)))
 
     def counts(self, text: str) -> Counter[str]:
         """By term of the query, its number of occurrences in a text, if there are any."""
@@ -82,11 +82,6 @@ class Terms:
             if word[:FIRST_LETTERS] in self._beginnings:
                 found.update(self._of_word(word))
         return found
-
-    def _of_word(self, word: str) -> frozenset[str]:
-        if word not in self._term_of_word:
-            self._term_of_word[word] = self.of_query.intersection(self._terms_of(word))
-        return self._term_of_word[word]
 
 
 @dataclass(frozen=True)
