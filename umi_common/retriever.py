@@ -30,9 +30,9 @@ from umi_common.ranking.fusion import merge_rrf
 from umi_common.runtime.calls import Body, adrive, drive, run_together
 from umi_common.runtime.closing import Closing
 from umi_common.runtime.workers import Workers
+from umi_common.search.components import Components
 from umi_common.search.extra_arms import Arm, ExtraArms, listed_arms
 from umi_common.search.pipeline import context_body, search_body
-from umi_common.search.recall import Components
 from umi_common.search.reorder.rerank import Reranking, as_reranker
 from umi_common.search.request import (
     SearchOptions,

@@ -17,22 +17,15 @@ from umi_common.ranking.fusion import falling_ranks
 from umi_common.ranking.references import referring
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
 from umi_common.runtime.losses import log_bug, log_once
+from umi_common.search.components import Search
 from umi_common.search.rank import RankedPool
-from umi_common.search.recall import Components, Recalled, ask_chunks
-from umi_common.search.request import SearchRequest
+from umi_common.search.recall import Recalled, ask_chunks
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk, Degradation, Hit, Signal, TimeRange
 
 
 def fetch(
-    components: Components,
-    request: SearchRequest,
-    recalled: Recalled,
-    ranked: RankedPool,
-    trace: TraceBuilder,
-    *,
-    wanted: int,
-    before: Collection[str] = (),
+    search: Search, recalled: Recalled, ranked: RankedPool, *, wanted: int, before: Collection[str] = ()
 ) -> Body[tuple[dict[str, Chunk], RankedPool]]:
     """(chunks of the best rows by id, the ranking of these rows).
 
@@ -44,21 +37,21 @@ def fetch(
         wanted: Largest number of chunks to return; fewer are returned if the rows run out.
         before: The chunks that this search has fetched before, if any.
     """
-    pool, order = recalled.pool, ranked.order
-    duplicates = components.config.duplicates
+    pool, order, request, store = recalled.pool, ranked.order, search.request, search.store
+    duplicates = search.config.duplicates
     finder = DuplicateFinder(duplicates, pool.vectors) if duplicates.enabled else None
     kept: list[int] = []
     chunks: dict[str, Chunk] = {}
     suppressed = list(ranked.suppressed)
     asked, limited = 0, request.where is not None or request.time_range is not None
-    with trace.stage("fetch") as facts:
+    with search.trace.stage("fetch") as facts:
         while len(chunks) < wanted and asked < len(order):
             rows = order[asked : asked + wanted - len(chunks)]
             asked += len(rows)
             # Later rounds take only the versions that were scored. A newer version may come from a write after the
             # first round; the hits would then mix two states of the store.
-            (outcome,) = yield (_ask_versions(components.store, pool, rows, exact=bool(chunks or before)),)
-            found = _found_or_last_read(components.store, pool, rows, outcome, trace)
+            (outcome,) = yield (_ask_versions(store, pool, rows, exact=bool(chunks or before)),)
+            found = _found_or_last_read(store, pool, rows, outcome, search.trace)
             for row, id, stored in zip(rows.tolist(), pool.ids_at(rows), found, strict=True):
                 chunk = stored or recalled.chunks_not_in_store.get(id)
                 if chunk is None or (limited and not request.passes(chunk)):

@@ -1,6 +1,6 @@
 """The period that a query names ("last week"): find it, and boost the candidates that lie in it or state a date in it.
 
-In: a `SearchRequest`, then the candidates of its recall. Out: a `When`, then a `PeriodBoost`, by which `rank` raises
+In: a search, then the candidates of its recall. Out: a `When`, then a `PeriodBoost`, by which `rank` raises
 scores.
 """
 
@@ -13,15 +13,13 @@ from functools import partial
 
 import numpy as np
 
-from umi_common.config import UmiConfig
 from umi_common.pool import Bools, Pool
 from umi_common.query.time.find import When, find_time
 from umi_common.query.time.stated import spoken_without_year, states_date_in
 from umi_common.ranking.period import PeriodBoost, in_period
 from umi_common.runtime.calls import Body, CallFailure
-from umi_common.search.recall import Components, Recalled, ask_chunks
-from umi_common.search.request import SearchRequest
-from umi_common.search.trace import TraceBuilder
+from umi_common.search.components import Search
+from umi_common.search.recall import Recalled, ask_chunks
 from umi_common.types import TimeRange
 
 READ_OF_EACH_ARM = 50
@@ -33,26 +31,24 @@ because the user may mistake the day: a chunk outside the period that matches we
 the period that hardly match."""
 
 
-def period_in_query(config: UmiConfig, request: SearchRequest, trace: TraceBuilder) -> When | None:
+def period_in_query(search: Search) -> When | None:
     """The period that the query names; None: it names none, or the caller gave a time range."""
-    if not config.when.enabled or request.time_range is not None:
+    if not search.config.when.enabled or search.request.time_range is not None:
         return None
-    with trace.stage("when") as facts:
-        when = find_time(request.asked, request.now)
+    with search.trace.stage("when") as facts:
+        when = find_time(search.request.asked, search.request.now)
         if when is not None:
             facts.update(kind=when.kind, **bounds_of(when.range))
     return when
 
 
-def period_boost(
-    components: Components, request: SearchRequest, recalled: Recalled, when: When, trace: TraceBuilder
-) -> Body[PeriodBoost]:
+def period_boost(search: Search, recalled: Recalled, when: When) -> Body[PeriodBoost]:
     """The boost for the candidates whose time lies in the period, and for those of the best whose text states a date in
     it."""
-    config, pool = components.config.when, recalled.pool
+    config, pool, now = search.config.when, recalled.pool, search.request.now
     factor = config.dated_boost if when.dated else config.boost
     boost = PeriodBoost(
-        in_period(pool, when.range, request.now),
+        in_period(pool, when.range, now),
         factor * EXPLICIT_FACTOR if when.kind == "explicit" else factor,
         best_share=config.boost if when.raise_best else 0.0,
         first=when.nothing_else,
@@ -62,11 +58,11 @@ def period_boost(
     rows = np.flatnonzero(read & ~boost.lifted)
     if not len(rows):
         return boost
-    with trace.stage("read dates") as facts:
-        (outcome,) = yield (ask_chunks(components.store, pool.ids_at(rows)),)
+    with search.trace.stage("read dates") as facts:
+        (outcome,) = yield (ask_chunks(search.store, pool.ids_at(rows)),)
         chunks = () if isinstance(outcome, CallFailure) else zip(rows.tolist(), outcome, strict=True)
         texts = {row: chunk.indexed_text for row, chunk in chunks if chunk is not None}
-        lifted, stating = _with_dates_in_texts(boost.lifted, pool, texts, when, request.now)
+        lifted, stating = _with_dates_in_texts(boost.lifted, pool, texts, when, now)
         facts.update(read=len(rows), said=stating)
     return replace(boost, lifted=lifted)
 

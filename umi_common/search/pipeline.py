@@ -25,11 +25,12 @@ from umi_common.query.time.events import event_in
 from umi_common.query.time.find import When
 from umi_common.runtime.calls import Body, Call, value_of
 from umi_common.runtime.losses import log_once
+from umi_common.search.components import Components, Search
 from umi_common.search.fetch import chunks_beside, fetch, to_hits
 from umi_common.search.named_period import bounds_of, period_boost, period_in_query
 from umi_common.search.passages import assemble_for
 from umi_common.search.rank import RankedPool, diversify, interleaved, rank
-from umi_common.search.recall import Components, Recalled, recall, recall_more
+from umi_common.search.recall import Recalled, recall, recall_more
 from umi_common.search.reorder.stages import ReorderStage, reorder_stages
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder, observed_context, observed_search
@@ -42,21 +43,21 @@ HITS_FOR_EVENT = 10
 def _search(components: Components, request: SearchRequest, on_stage: OnStage | None = None) -> Body[SearchResult]:
     """The result of one search, which is neither counted nor logged."""
     config, reranker, trace = components.config, components.reranker, TraceBuilder(on_stage)
-    when = period_in_query(config, request, trace)
-    beside_event = {} if when is not None else (yield from _best_beside_event(components, request, trace))
-    limited, lifted = request, when
+    whole = limited = Search(components, request, trace)
+    when = lifted = period_in_query(whole)
+    beside_event = {} if when is not None else (yield from _best_beside_event(whole))
     if when is not None and when.kind == "explicit" and config.when.mode == "filter":
-        limited, lifted = replace(request, time_range=when.range), None
-    recalled = yield from recall(components, limited, trace, lifted, tuple(beside_event))
-    if limited is not request and not len(recalled.pool):
+        limited, lifted = replace(whole, request=replace(request, time_range=when.range)), None
+    recalled = yield from recall(limited, lifted, tuple(beside_event))
+    if limited is not whole and not len(recalled.pool):
         trace.degrade("when", "no chunk lies in the period that the query names", "searched all times")
-        limited = request
-        recalled = yield from recall(components, limited, trace)
-    chunks, ranked = yield from _rank_and_fetch(components, limited, recalled, when, lifted, trace)
-    wider = yield from recall_more(components, limited, recalled, ranked.scores, trace)
+        limited = whole
+        recalled = yield from recall(limited)
+    chunks, ranked = yield from _rank_and_fetch(limited, recalled, when, lifted)
+    wider = yield from recall_more(limited, recalled, ranked.scores)
     if wider is not None:
         recalled = wider
-        chunks, ranked = yield from _rank_and_fetch(components, limited, recalled, when, lifted, trace)
+        chunks, ranked = yield from _rank_and_fetch(limited, recalled, when, lifted)
     if beside_event:
         chunks = {**beside_event, **chunks}
         row_of = {id: row for row, id in enumerate(recalled.pool.ids)}
@@ -65,14 +66,14 @@ def _search(components: Components, request: SearchRequest, on_stage: OnStage | 
         ranked = yield from reranker.rerank(request.query, recalled.pool, ranked, chunks, trace)
     if config.mmr.enabled:
         ranked = diversify(ranked, recalled.pool, config, request.limit, trace)
-    return _result(components, request, recalled, ranked, chunks, trace)
+    return _result(whole, recalled, ranked, chunks)
 
 
 search_body = observed_search(_search)
 """The result of one search. Raises SearchUnavailable if no arm of the store answers."""
 
 
-def _best_beside_event(components: Components, request: SearchRequest, trace: TraceBuilder) -> Body[dict[str, Chunk]]:
+def _best_beside_event(search: Search) -> Body[dict[str, Chunk]]:
     """By id and best first, the best chunks of the period before or after an event that the query names ("after the
     meeting with Bob"); {} if it names none, or if nothing is found.
 
@@ -80,13 +81,14 @@ def _best_beside_event(components: Components, request: SearchRequest, trace: Tr
     time of its best hit is the event's time. A second search looks for the rest of the query in the period. If all hits
     for the event lie in the period, there is no second search: their times, perhaps of an import, tell no events apart.
     """
-    reads = components.config.when.enabled and request.time_range is None and request.strategy == "hybrid"
+    request = search.request
+    reads = search.config.when.enabled and request.time_range is None and request.strategy == "hybrid"
     event = event_in(request.asked, request.now) if reads else None
     if event is None:
         return {}
-    alone = replace(components, reranker=None, rewriting=None, arms=None)
+    alone = replace(search.components, reranker=None, rewriting=None, arms=None)
     ask = partial(SearchRequest.checked, now=request.now, where=request.where)
-    with trace.stage("event") as facts:
+    with search.trace.stage("event") as facts:
         try:
             about = yield from _search(alone, ask(query=event.phrase, limit=HITS_FOR_EVENT))
             moment = about.hits[0].chunk.event_time if about.hits and about.answerable is not False else None
@@ -96,19 +98,14 @@ def _best_beside_event(components: Components, request: SearchRequest, trace: Tr
                 return {}
             found = yield from _search(alone, ask(query=event.rest, limit=request.limit, time_range=period))
         except Exception as error:  # noqa: BLE001 - the query itself may still be answered
-            trace.failed("event", error, "did not raise the chunks of the time that the query names")
+            search.trace.failed("event", error, "did not raise the chunks of the time that the query names")
             return {}
         facts.update(bounds_of(period), found=len(found.hits))
     return {hit.chunk.id: hit.chunk for hit in found.hits if hit.chunk.id != about.ids[0]}
 
 
 def _rank_and_fetch(
-    components: Components,
-    request: SearchRequest,
-    recalled: Recalled,
-    when: When | None,
-    lifted: When | None,
-    trace: TraceBuilder,
+    search: Search, recalled: Recalled, when: When | None, lifted: When | None
 ) -> Body[tuple[dict[str, Chunk], RankedPool]]:
     """Rank the candidates, fetch the chunks of the best, and reorder these by their texts.
 
@@ -119,41 +116,35 @@ def _rank_and_fetch(
     Returns:
         The chunks of the best candidates by id, and the ranking of these candidates.
     """
-    config, pool = components.config, recalled.pool
-    trace.degraded.extend(pool.degraded)
-    boost = None if lifted is None else (yield from period_boost(components, request, recalled, lifted, trace))
+    components, config, pool = search.components, search.config, recalled.pool
+    search.trace.degraded.extend(pool.degraded)
+    boost = None if lifted is None else (yield from period_boost(search, recalled, lifted))
     arm_weights = None if components.arms is None else components.arms.weights
-    ranked = rank(pool, config, boost=boost, trace=trace, arm_weights=arm_weights)
-    stages = list(reorder_stages(components, request, pool, ranked.order, when, boost))
+    ranked = rank(pool, config, boost=boost, trace=search.trace, arm_weights=arm_weights)
+    stages = list(reorder_stages(search, pool, ranked.order, when, boost))
     wanted = max(
-        request.limit,
+        search.request.limit,
         config.rerank.pool if components.reranker is not None else 0,
         config.mmr.pool if config.mmr.enabled else 0,
         *(stage.reads for stage in stages),
     )
-    chunks, ranked = yield from _fetch_for_stages(components, request, recalled, ranked, stages, wanted, trace)
+    chunks, ranked = yield from _fetch_for_stages(search, recalled, ranked, stages, wanted)
     for stage in stages if chunks else ():
-        ranked = stage.apply(pool, ranked, chunks, trace)
+        ranked = stage.apply(pool, ranked, chunks, search.trace)
     return chunks, ranked
 
 
 def _fetch_for_stages(
-    components: Components,
-    request: SearchRequest,
-    recalled: Recalled,
-    ranked: RankedPool,
-    stages: Sequence[ReorderStage],
-    wanted: int,
-    trace: TraceBuilder,
+    search: Search, recalled: Recalled, ranked: RankedPool, stages: Sequence[ReorderStage], wanted: int
 ) -> Body[tuple[dict[str, Chunk], RankedPool]]:
     """The result of `fetch` for the best `wanted` rows, and for the further rows that stages need."""
-    chunks, best = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted)
+    chunks, best = yield from fetch(search, recalled, ranked, wanted=wanted)
     needed = {row for stage in stages if stage.more for row in stage.more(chunks)}
     others = sorted(needed.difference(best.order.tolist()))
     if not others:
         return chunks, best
     rest = replace(ranked, order=np.array(others, dtype=np.int64), suppressed=())
-    beside, added = yield from fetch(components, request, recalled, rest, trace, wanted=len(others), before=chunks)
+    beside, added = yield from fetch(search, recalled, rest, wanted=len(others), before=chunks)
     fetched = np.zeros(len(recalled.pool), dtype=bool)
     fetched[best.order] = fetched[added.order] = True
     order, suppressed = ranked.order[fetched[ranked.order]], (*best.suppressed, *added.suppressed)
@@ -191,22 +182,15 @@ def context_body(
     return replace(context, degraded=(*result.degraded, *lost))
 
 
-def _result(
-    components: Components,
-    request: SearchRequest,
-    recalled: Recalled,
-    ranked: RankedPool,
-    chunks: dict[str, Chunk],
-    trace: TraceBuilder,
-) -> SearchResult:
-    pool, degraded = recalled.pool, tuple(dict.fromkeys(trace.degraded))
+def _result(search: Search, recalled: Recalled, ranked: RankedPool, chunks: dict[str, Chunk]) -> SearchResult:
+    request, pool, degraded = search.request, recalled.pool, tuple(dict.fromkeys(search.trace.degraded))
     if degraded:
         log_once(degraded)
-    config = components.config.relevance
+    config = search.config.relevance
     found = to_hits(pool, ranked, chunks, request.limit)
     hits, below = _relevant(found, config.minimum if request.min_relevance is None else request.min_relevance)
     best = found[0].relevance if found else 0.0
-    terms_of = getattr(components.store, "terms_of", None)
+    terms_of = getattr(search.store, "terms_of", None)
     left_out = [
         Suppressed(pool.ids[row], reason, None if by is None else pool.ids[by], float(ranked.scores[row]))
         for row, reason, by in ranked.suppressed
@@ -219,7 +203,7 @@ def _result(
         mode=pool.mode,
         degraded=degraded,
         suppressed=(*left_out, *(Suppressed(hit.chunk.id, "relevance", None, hit.score) for hit in below)),
-        trace=trace.build(),
+        trace=search.trace.build(),
         answerable=None if best is None else best >= config.answerable,
         terms_of=None if terms_of is None else _NotCopied(terms_of),
     )

@@ -7,25 +7,21 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
 from functools import partial
 from itertools import zip_longest
-from typing import Any
 
 import numpy as np
 
-from umi_common.config import UmiConfig
 from umi_common.pool import CHUNKS_WITH_TIME, Floats, Pool, Vectors
 from umi_common.protocols import Probe, RecallRequest, Store, Strategy
-from umi_common.query.rewriting.rewrite import Rewrites, Rewriting
+from umi_common.query.rewriting.rewrite import Rewrites
 from umi_common.query.routing import Decision, route, weigh_evidence
 from umi_common.query.time.find import When, time_order
 from umi_common.query.time.stated import written
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
 from umi_common.runtime.losses import log_bug, warn_once
-from umi_common.search.extra_arms import ArmHits, ExtraArms
+from umi_common.search.components import Search
+from umi_common.search.extra_arms import ArmHits
 from umi_common.search.reorder.in_time_order import CHUNKS_BEFORE_CORRECTION
-from umi_common.search.reorder.rerank import Reranking
 from umi_common.search.request import SearchRequest
-from umi_common.search.trace import TraceBuilder
-from umi_common.stores.search_counts import SearchCounter
 from umi_common.types import Chunk, TimeRange, age_in_hours
 
 SPECIFIC_BOUND = 6.0
@@ -38,20 +34,6 @@ NO_TIMES = (
 CONTEXT_RATIO = 2.0
 """The whole query keeps its full weight if it has at most this many other words for each word of its questions. Few
 other words are the context of the questions: "I just bought a flat. Can I deduct the interest?"."""
-
-
-@dataclass(frozen=True, slots=True)
-class Components:
-    """The store, settings and models of one retriever's searches. `reconfigure` replaces the whole object."""
-
-    store: Store
-    config: UmiConfig
-    rewriting: Rewriting | None
-    reranker: Reranking | None
-    arms: ExtraArms | None
-    counter: SearchCounter
-    span_context: Any = None
-    """OpenTelemetry's context for the spans of a search; None: the context of the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +52,7 @@ class Recalled:
     chunks whose time lies in the period, and the best whose text states it; else the `ids` given to `recall`."""
 
 
-def recall(
-    components: Components,
-    request: SearchRequest,
-    trace: TraceBuilder,
-    when: When | None = None,
-    ids: tuple[str, ...] = (),
-) -> Body[Recalled]:
+def recall(search: Search, when: When | None = None, ids: tuple[str, ...] = ()) -> Body[Recalled]:
     """The candidates of the store and of the extra arms for the query.
 
     If the query names a period, the store is first searched in this period, and the best chunks of that search are
@@ -90,39 +66,38 @@ def recall(
     Raises:
         SearchUnavailable: If no arm of the store answers.
     """
-    decision = _decide_beforehand(components, request)
+    request = search.request
+    decision = _decide_beforehand(search)
     of_period = None
     if when is not None:
-        ids, of_period = yield from _recall_period(components, request, when, trace)
+        ids, of_period = yield from _recall_period(search, when)
     known = [] if of_period is None else [*[None] * _first_with_period(request), *of_period.query_vectors]
-    probes = _probes(components, request, (), known, ids)
-    ask_store = _ask_store(components, request, probes, _strategy_after(of_period, request))
-    arms = components.arms if request.strategy == "hybrid" else None
-    arm_calls = () if arms is None else arms.calls(request, components.config.extra_arms)
-    with trace.stage("recall") as facts:
-        first, *others = yield (ask_store, *arm_calls, *([_ask_llm(components, request)] if decision.deep else []))
+    probes = _probes(search, (), known, ids)
+    ask_store = _ask_store(search, probes, _strategy_after(of_period, request))
+    arms = search.components.arms if request.strategy == "hybrid" else None
+    arm_calls = () if arms is None else arms.calls(request, search.config.extra_arms)
+    with search.trace.stage("recall") as facts:
+        first, *others = yield (ask_store, *arm_calls, *([_ask_llm(search)] if decision.deep else []))
         pool = _pool_of(first, request)
         facts.update(candidates=len(pool), mode=pool.mode, **pool.facts)
         if request.searched != request.query:
             facts["words_left_out"] = len(request.query.split()) - len(request.searched.split())
         if request.time_range is not None and pool.facts.get(CHUNKS_WITH_TIME) == 0:
             warn_once("time range", "", NO_TIMES)
-        arm_hits = {} if arms is None else arms.hits(others[: len(arm_calls)], trace)
+        arm_hits = {} if arms is None else arms.hits(others[: len(arm_calls)], search.trace)
         if arm_hits:
             facts["arms"] = {name: len(hits.scores) for name, hits in arm_hits.items()}
     if of_period is not None:
         pool = replace(pool, degraded=(*of_period.degraded, *pool.degraded))
     recalled = Recalled(pool, arm_hits=arm_hits, added_ids=ids)
     if decision.deep:
-        recalled = yield from _with_variations(components, request, recalled, value_of(others[-1]), trace)
-    if not _decides_by_evidence(components, request):
-        trace.add("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
-    return (yield from _join_arms(components, request, recalled, trace))
+        recalled = yield from _with_variations(search, recalled, value_of(others[-1]))
+    if not _decides_by_evidence(search):
+        search.trace.add("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
+    return (yield from _join_arms(search, recalled))
 
 
-def recall_more(
-    components: Components, request: SearchRequest, recalled: Recalled, scores: Floats, trace: TraceBuilder
-) -> Body[Recalled | None]:
+def recall_more(search: Search, recalled: Recalled, scores: Floats) -> Body[Recalled | None]:
     """The candidates for the query and the LLM's variations of it, if the evidence of `recalled` decides that the LLM
     is asked; None: there are no further candidates.
 
@@ -130,21 +105,19 @@ def recall_more(
         recalled: The candidates for the query alone.
         scores: (n,) final score of each row of `recalled.pool`, before a reranker.
     """
-    if not _decides_by_evidence(components, request):
+    if not _decides_by_evidence(search):
         return None
-    decision = weigh_evidence(recalled.pool, scores, request.query, config=components.config.routing)
-    trace.add("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
+    decision = weigh_evidence(recalled.pool, scores, search.request.query, config=search.config.routing)
+    search.trace.add("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
     if not decision.deep:
         return None
-    with trace.stage("wait for the LLM"):
-        (reply,) = yield (_ask_llm(components, request),)
-    wider = yield from _with_variations(components, request, recalled, value_of(reply), trace)
-    return None if wider is recalled else (yield from _join_arms(components, request, wider, trace))
+    with search.trace.stage("wait for the LLM"):
+        (reply,) = yield (_ask_llm(search),)
+    wider = yield from _with_variations(search, recalled, value_of(reply))
+    return None if wider is recalled else (yield from _join_arms(search, wider))
 
 
-def _recall_period(
-    components: Components, request: SearchRequest, when: When, trace: TraceBuilder
-) -> Body[tuple[tuple[str, ...], Pool | None]]:
+def _recall_period(search: Search, when: When) -> Body[tuple[tuple[str, ...], Pool | None]]:
     """(ids, pool) of two searches for the period that the query names.
 
     The first searches for the query, in chunks whose time lies in the period; it makes the pool, which is None if the
@@ -154,19 +127,20 @@ def _recall_period(
     In a long memory, the candidates for the query may hold no chunk of the period: "what did I say yesterday" has few
     words, and "12 March 2023" and "2023-03-12" have one word in common.
     """
+    request = search.request
     limited = replace(request, time_range=_from_midnight_utc(when.range, request.now))
-    probes = [replace(probe, references=False) for probe in _probes(components, request)[_first_with_period(request) :]]
-    calls = [_ask_store(components, limited, probes, request.strategy, best_of_each=request.limit)]
+    probes = [replace(probe, references=False) for probe in _probes(search)[_first_with_period(request) :]]
+    calls = [_ask_store(replace(search, request=limited), probes, request.strategy, best_of_each=request.limit)]
     if request.strategy != "vector" and (words := written(when.range)):
         start, end = when.span
         probe = Probe(f"{request.asked[:start]} {request.asked[end:]} {words}")
-        calls.append(_ask_store(components, request, [probe], "text", best_of_each=request.limit))
-    with trace.stage("recall period") as facts:
+        calls.append(_ask_store(search, [probe], "text", best_of_each=request.limit))
+    with search.trace.stage("recall period") as facts:
         outcomes = yield tuple(calls)
         for outcome in outcomes:
             if isinstance(outcome, CallFailure):
                 lost = "raised only the chunks of the period that the query itself finds"
-                trace.failed("period", outcome.error, lost)
+                search.trace.failed("period", outcome.error, lost)
         pools = [None if isinstance(each, CallFailure) else _pool_of(each, request) for each in outcomes]
         best = {id for each in pools if each for id in each.ids_at(np.flatnonzero(each.ranked_within(request.limit)))}
         facts.update(candidates=len(best))
@@ -182,60 +156,56 @@ def _from_midnight_utc(period: TimeRange, now: datetime) -> TimeRange:
     return replace(period, start=start + offset)
 
 
-def _with_variations(
-    components: Components, request: SearchRequest, recalled: Recalled, rewrites: Rewrites, trace: TraceBuilder
-) -> Body[Recalled]:
+def _with_variations(search: Search, recalled: Recalled, rewrites: Rewrites) -> Body[Recalled]:
     """The store's candidates for the query and the LLM's variations of it; `recalled` itself if there are no
     variations, or if the search for them fails."""
+    trace = search.trace
     trace.add("rewrite", variations=len(rewrites.variations), **rewrites.facts)
     if rewrites.degraded is not None:
         trace.degraded.append(rewrites.degraded)
     if not rewrites.variations:
         return recalled
     pool = recalled.pool
-    probes = _probes(components, request, rewrites.variations, pool.query_vectors, recalled.added_ids)
+    probes = _probes(search, rewrites.variations, pool.query_vectors, recalled.added_ids)
     with trace.stage("recall variations") as facts:
-        (outcome,) = yield (_ask_store(components, request, probes, _strategy_after(pool, request)),)
+        (outcome,) = yield (_ask_store(search, probes, _strategy_after(pool, search.request)),)
         if isinstance(outcome, CallFailure):
             log_bug("rewriter", outcome.error)
             reason = f"searching its variations failed with {type(outcome.error).__name__}"
             trace.degrade("rewriter", reason, "searched with the original query alone")
             return recalled
-        wider = _pool_of(outcome, request)
+        wider = _pool_of(outcome, search.request)
         facts.update(candidates=len(wider), **wider.facts)
     wider = replace(wider, degraded=(*pool.degraded, *wider.degraded))
     return replace(recalled, pool=wider, variations=rewrites.variations)
 
 
-def _join_arms(
-    components: Components, request: SearchRequest, recalled: Recalled, trace: TraceBuilder
-) -> Body[Recalled]:
+def _join_arms(search: Search, recalled: Recalled) -> Body[Recalled]:
     """The candidates with the scores of the extra arms; `recalled` itself if these arms found nothing."""
     arm_hits = recalled.arm_hits
     if not arm_hits:
         return recalled
     missing = sorted({id for hits in arm_hits.values() for id in hits.scores}.difference(recalled.pool.ids))
     if missing:
-        recalled = yield from _with_arm_hits(components, request, recalled, missing, trace)
+        recalled = yield from _with_arm_hits(search, recalled, missing)
     pool = recalled.pool
     extra = {name: np.array([hits.scores.get(id, 0.0) for id in pool.ids]) for name, hits in arm_hits.items()}
     return replace(recalled, pool=replace(pool, extra={name: scores for name, scores in extra.items() if scores.any()}))
 
 
-def _with_arm_hits(
-    components: Components, request: SearchRequest, recalled: Recalled, missing: Sequence[str], trace: TraceBuilder
-) -> Body[Recalled]:
+def _with_arm_hits(search: Search, recalled: Recalled, missing: Sequence[str]) -> Body[Recalled]:
     """The candidates with the hits of extra arms that the pool lacks.
 
     The store scores the hits that it holds. The other hits are added without scores of the store, if they pass the
     filter and lie in the time range.
     """
+    request, trace = search.request, search.trace
     pool = recalled.pool
     with trace.stage("join arms") as facts:
         ids = (*recalled.added_ids, *missing)
-        probes = _probes(components, request, recalled.variations, pool.query_vectors, ids)
-        recall_again = _ask_store(components, request, probes, _strategy_after(pool, request))
-        outcome, stored = yield (recall_again, ask_chunks(components.store, missing))
+        probes = _probes(search, recalled.variations, pool.query_vectors, ids)
+        recall_again = _ask_store(search, probes, _strategy_after(pool, request))
+        outcome, stored = yield (recall_again, ask_chunks(search.store, missing))
         if isinstance(stored, CallFailure):
             trace.failed("arms", stored.error, "left out the chunks that the store lacks")
         if isinstance(outcome, CallFailure):
@@ -270,8 +240,7 @@ def _unscored(
 
 
 def _probes(
-    components: Components,
-    request: SearchRequest,
+    search: Search,
     variations: Sequence[str] = (),
     vectors: Sequence[Vectors | None] | Vectors = (),
     ids: tuple[str, ...] = (),
@@ -285,8 +254,9 @@ def _probes(
         vectors: Vectors (dim,) of the first probes, in order; a vector that is None or has length 0 is not known.
         ids: `Probe.ids` of the first probe.
     """
+    request = search.request
     known = [vector if vector is not None and len(vector) else None for vector in vectors] or [request.query_vector]
-    enabled = components.config.references.enabled
+    enabled = search.config.references.enabled
     by_questions = request.words_around > CONTEXT_RATIO
     by_query = not by_questions and request.asked == request.searched
     probes = [Probe(request.searched, ids=ids, typed=request.query, references=enabled and by_query)]
@@ -302,22 +272,23 @@ def _first_with_period(request: SearchRequest) -> int:
     return 1 if request.questions and request.asked != request.searched else 0
 
 
-def _decide_beforehand(components: Components, request: SearchRequest) -> Decision:
+def _decide_beforehand(search: Search) -> Decision:
     """Whether to ask the LLM, decided by the query and the settings alone. In mode "evidence" it is False, because
     `recall_more` decides after the first recall."""
-    mode = components.config.routing.mode
-    if components.rewriting is None:
+    mode = search.config.routing.mode
+    if search.components.rewriting is None:
         return Decision(False, ("no rewriter",))
-    if not request.deep_search:
+    if not search.request.deep_search:
         return Decision(False, ("deep_search is off",))
     if mode == "heuristic":
-        return route(request.query)
+        return route(search.request.query)
     return Decision(mode == "always", (f"mode {mode}",))
 
 
-def _decides_by_evidence(components: Components, request: SearchRequest) -> bool:
+def _decides_by_evidence(search: Search) -> bool:
     """Whether the evidence that the first recall finds decides if the LLM is asked."""
-    return components.config.routing.mode == "evidence" and request.deep_search and components.rewriting is not None
+    can_ask = search.components.rewriting is not None and search.request.deep_search
+    return can_ask and search.config.routing.mode == "evidence"
 
 
 def _strategy_after(pool: Pool | None, request: SearchRequest) -> Strategy:
@@ -326,13 +297,7 @@ def _strategy_after(pool: Pool | None, request: SearchRequest) -> Strategy:
     return "text" if pool is not None and pool.mode == "text" else request.strategy
 
 
-def _ask_store(
-    components: Components,
-    request: SearchRequest,
-    probes: Sequence[Probe],
-    strategy: Strategy,
-    best_of_each: int | None = None,
-) -> Call:
+def _ask_store(search: Search, probes: Sequence[Probe], strategy: Strategy, best_of_each: int | None = None) -> Call:
     """The call that recalls the store's pool for these probes. Calls of searches that wait at the same time run as one
     batch.
 
@@ -340,7 +305,8 @@ def _ask_store(
         best_of_each: Number of candidates of each arm, without the chunks beside them. None: the number of candidates
             and of the chunks beside them is that of the settings.
     """
-    config = components.config
+    request = search.request
+    config = search.config
     around = config.recall.around if config.neighbours.enabled and best_of_each is None else 0
     if around and time_order(request.asked) == "latest":
         around = max(around, CHUNKS_BEFORE_CORRECTION)
@@ -356,7 +322,7 @@ def _ask_store(
         strategy=strategy,
         embedder_timeout_seconds=config.recall.embedder_timeout_seconds,
     )
-    store = components.store
+    store = search.store
     prepare = getattr(store, "aembed", None)
     return Call.batched(("recall", id(store)), [recall_request], partial(_recall_each, store), prepare)
 
@@ -374,10 +340,10 @@ def ask_chunks(store: Store, ids: Sequence[str]) -> Call:
     return Call.batched(("get", id(store)), ids, store.get)
 
 
-def _ask_llm(components: Components, request: SearchRequest) -> Call:
-    rewriting = components.rewriting
+def _ask_llm(search: Search) -> Call:
+    rewriting = search.components.rewriting
     assert rewriting is not None, "the LLM is asked only if there is one"
-    asked = request.query, request.history
+    asked = search.request.query, search.request.history
     return Call(partial(rewriting.variations, *asked), partial(rewriting.avariations, *asked))
 
 

@@ -17,8 +17,8 @@ from umi_common.errors import EmbedderError
 from umi_common.pool import Ints, Pool
 from umi_common.query.time.find import When, time_order
 from umi_common.ranking.period import PeriodBoost
+from umi_common.search.components import Search
 from umi_common.search.rank import RankedPool
-from umi_common.search.recall import Components
 from umi_common.search.reorder import (
     alike,
     excluded,
@@ -67,12 +67,7 @@ class ReorderStage(NamedTuple):
 
 
 def reorder_stages(
-    components: Components,
-    request: SearchRequest,
-    pool: Pool,
-    order: Ints,
-    when: When | None,
-    boost: PeriodBoost | None,
+    search: Search, pool: Pool, order: Ints, when: When | None, boost: PeriodBoost | None
 ) -> Iterator[ReorderStage]:
     """The stages that a search runs; none if only one arm is searched.
 
@@ -81,13 +76,13 @@ def reorder_stages(
         when: The period that the query names; None: it names none.
         boost: The boost by which `rank` raised the rows of this period; None: it raised none.
     """
-    config = components.config
+    config, request = search.config, search.request
     if request.strategy != "hybrid":
         return
     start, end = period = (0, 0) if when is None else when.span
     outside = request.asked[:start] + request.asked[end:]  # "last" in "last week" does not ask for the latest text
     latest_or_first = time_order(outside) if config.when.enabled and config.when.order_boost else None
-    terms_of: TermsOf | None = getattr(components.store, "terms_of", None)
+    terms_of: TermsOf | None = getattr(search.store, "terms_of", None)
     if when is None or not when.nothing_else:
         yield from _by_numbers_and_tokens(config, request, pool, order, terms_of)
         if config.fusion.method != "rrf":  # its scores differ so little that one further stage would decide the order
