@@ -1,6 +1,6 @@
 """Ranking: from the raw scores of a pool to an order. Pure functions over arrays; none changes its input.
 
-In: a `Pool` of n candidates. Out: (n,) scores, or the rows that stay.
+In: a `Pool` of n candidates. Out: (n,) scores, or the rows that stay. Each stage was measured (docs/decisions.md).
 
 A fusion computes one score per row. A new fusion is a function with a branch in `fusion.fuse_pool`:
 

@@ -20,7 +20,7 @@ are candidates in the query's language, and none of them holds a word of the que
 
 Because z is squared, the dense arm weighs more for a query whose best chunk is far above the rest: the evidence at 6
 standard deviations is about 3.5 times the evidence at 3. An arm whose scores are nearly equal for all chunks hardly
-changes the order. Measured in docs/decisions.md.
+changes the order.
 
 The normalisers `min_max`, `z_score`, `logistic`, `by_bound` and `by_best` take finite scores (..., n), n >= 0, one row
 for each query variation. They return a new float64 array of the same shape and keep the order of each row; clamped

@@ -7,7 +7,7 @@
 
 weight is a setting. A candidate that shares no word with the query, and has a low cosine with it, rises because it
 resembles the best candidates. The higher the score of a chunk, the less it gains: the best chunk stays the best, and of
-two chunks with the same s the better one stays before the other. Measured in docs/decisions.md.
+two chunks with the same s the better one stays before the other.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ records and clauses are: the chunk beside the right one then answers another que
 other, a smaller lead of the source is enough: of documents made from one template, only the source distinguishes a
 clause of one contract from the same clause of another.
 
-Time is linear in the pool, except for one sort. Measured in docs/decisions.md.
+Time is linear in the pool, except for one sort.
 """
 
 from __future__ import annotations
@@ -271,11 +271,8 @@ def neighbour_scores(
 def _given_by_neighbours(given: Floats, source: Ints, position: Ints, vectors: Vectors | None) -> tuple[Floats, Floats]:
     """(n,) each row's gain from the HOPS chunks before it, and (n,) its gain from the HOPS chunks after it.
 
-    A copy adds less, and a chunk beyond a position that the pool lacks adds nothing.
-
-    Args:
-        given: (n,) y in the formula at the top of this file.
-        source, position, vectors: Those of `neighbour_scores`.
+    A copy adds less, and a chunk beyond a position that the pool lacks adds nothing. `given` is y at the top of this
+    file.
     """
     order = np.lexsort((position, source))
     given, source, position = given[order], source[order], position[order]

@@ -9,7 +9,7 @@ BM25 says little. All other scores stay.
 
 For "which service uses port 518?", the row of a table with 518 shares fewer words with the query than a row that holds
 the names of the columns ("TCP port service multiplexer"). Vectors place numbers, codes and other rare strings by
-chance. Measured in docs/decisions.md.
+chance.
 """
 
 from __future__ import annotations

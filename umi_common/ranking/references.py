@@ -17,7 +17,7 @@ the answer is spread over two chunks and only one of them resembles the query.
 
 In a small store nearly all words are rare, and a reference tells little: its gain raises no score above
 `SMALL_STORE_LIMIT`. The limit does not hold for a chunk that is the first of both arms for a variation of the query,
-such as one of its questions. Measured in docs/decisions.md.
+such as one of its questions.
 """
 
 from __future__ import annotations

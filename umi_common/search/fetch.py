@@ -1,4 +1,7 @@
-"""Fetch the chunks of the best rows, and make hits of them, with their scores and signals."""
+"""Fetch the chunks of the best rows, and make hits of them, with their scores and signals.
+
+In: the candidates of a search and their ranking. Out: the chunks by id, and the ranking of the rows that were fetched.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def fetch(
     kept: list[int] = []
     chunks: dict[str, Chunk] = {}
     suppressed = list(ranked.suppressed)
-    asked, limited = 0, request.where is not None or request.time_range is not None
+    asked = 0
     with search.trace.stage("fetch") as facts:
         while len(chunks) < wanted and asked < len(order):
             rows = order[asked : asked + wanted - len(chunks)]
@@ -54,7 +57,7 @@ def fetch(
             found = _found_or_last_read(store, pool, rows, outcome, search.trace)
             for row, id, stored in zip(rows.tolist(), pool.ids_at(rows), found, strict=True):
                 chunk = stored or recalled.chunks_not_in_store.get(id)
-                if chunk is None or (limited and not request.passes(chunk)):
+                if chunk is None or not request.passes(chunk):
                     continue
                 duplicate = None if finder is None else finder.add(row, chunk.text, group_of(chunk))
                 if duplicate is None:

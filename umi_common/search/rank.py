@@ -1,14 +1,14 @@
 """Rank a pool by fusion and the score stages, and diversify a ranking by MMR.
 
-A score stage computes a new score for each row of the pool. No function changes its arguments, except that some add a
-stage to the trace.
+In: a `Pool`. Out: a `RankedPool`. A score stage computes a new score for each row of the pool. No function changes its
+arguments, except that some add a stage to the trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
 import numpy as np
@@ -89,15 +89,14 @@ def _score_stages(pool: Pool, config: UmiConfig, boost: period.PeriodBoost | Non
 
 
 def interleaved(ranked: RankedPool, rows: Sequence[int]) -> RankedPool:
-    """The stage "event": the ranking with the rows beside the event in between: its first row, the first of `rows`, its
-    second row, and so on, without repetitions. The scores of all these rows are sorted, and the largest goes to the
-    first row.
+    """The stage "event": the first row of the ranking, the first of `rows`, the second row of the ranking, and so on,
+    without repetitions. The scores of all these rows are sorted, and the largest goes to the first row.
 
     Args:
         rows: Rows of the pool, best first; they need not be among `ranked.order`.
     """
-    pairs = zip_longest(ranked.order.tolist(), rows)
-    order = np.array(list(dict.fromkeys(row for pair in pairs for row in pair if row is not None)), dtype=np.int64)
+    in_turn = chain.from_iterable(zip_longest(ranked.order.tolist(), rows))
+    order = np.array([row for row in dict.fromkeys(in_turn) if row is not None], dtype=np.int64)
     changed = np.array(ranked.scores)
     changed[order] = np.sort(ranked.scores[order])[::-1]
     return replace(ranked, order=order, scores=changed, stages={**ranked.stages, "event": changed})

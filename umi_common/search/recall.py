@@ -348,17 +348,16 @@ def _ask_llm(search: Search) -> Call:
 
 
 def _pool_of(outcome: CallOutcome, request: SearchRequest) -> Pool:
-    """The pool of a finished call, with the scores of the strategy's arms alone. Raises the call's error.
-
-    If the query holds questions beside other text, `query_weight` is
-
-    min(1, max(SPECIFIC_BOUND / the largest `lexical_bound` of a question,
-               CONTEXT_RATIO / `SearchRequest.words_around`))
-    """
+    """The pool of a finished call, with the scores of the strategy's arms alone. Raises the call's error."""
     pool: Pool = value_of(outcome)[0]
     pool = pool if request.strategy == "hybrid" else pool.only(request.strategy)
+    weight = _query_weight(pool, request)
+    return replace(pool, query_weight=weight) if weight < 1.0 else pool
+
+
+def _query_weight(pool: Pool, request: SearchRequest) -> float:
+    """The weight of the whole query in fusion: below 1 if it holds a specific question and much other text."""
     bounds = pool.lexical_bound[1 : 1 + len(request.questions)]
     if not request.words_around or not bounds.any():
-        return pool
-    weight = max(SPECIFIC_BOUND / bounds.max(), CONTEXT_RATIO / request.words_around)
-    return replace(pool, query_weight=min(1.0, float(weight)))
+        return 1.0
+    return min(1.0, max(SPECIFIC_BOUND / float(bounds.max()), CONTEXT_RATIO / request.words_around))

@@ -49,7 +49,6 @@ units. Its field `failures` is not among them: a failed search is a span with st
 HISTOGRAMS = {"milliseconds": "ms", "hits": "hit"}
 """Fields of `SearchMetrics` that OpenTelemetry gets as histograms named `umi.<field>`, with their units."""
 SearchBody = Callable[..., Body[SearchResult]]
-ContextBody = Callable[..., Body[AssembledContext]]
 
 
 @dataclass(slots=True)
@@ -125,7 +124,7 @@ def observed_search(search: SearchBody) -> SearchBody:
     return body
 
 
-def observed_context(assembled: ContextBody) -> ContextBody:
+def observed_context(assembled: Callable[..., Body[AssembledContext]]) -> Callable[..., Body[AssembledContext]]:
     """Wrap the making of a context so that it is logged and traced.
 
     Its span starts first, because it is the parent of the span of the search. It must be ended even if the search is

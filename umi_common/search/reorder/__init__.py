@@ -17,5 +17,5 @@ calls the stages in this order, and then calls `rerank`:
 
 `weight` in the formulas is the setting of the stage, >= 0, such as `FusionConfig.lookup_weight`. `best` holds the
 candidates that a stage reads, and puts them into a new order. `words` holds functions on texts, and gains, that several
-stages share.
+stages share. Each stage was measured (docs/decisions.md).
 """

@@ -42,7 +42,7 @@ For the text i of a candidate:
     whole(i)       the set of the query's words and hyphenated words, without function words and numbers, that the text
                    holds, but not only as a part of a longer hyphenated word
 
-common(x, y) = |x and y| / min(|x|, |y|), 0 if a set is empty. Measured in docs/decisions.md.
+common(x, y) = |x and y| / min(|x|, |y|), 0 if a set is empty.
 """
 
 from __future__ import annotations

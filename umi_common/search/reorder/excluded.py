@@ -11,7 +11,7 @@ lacks(i) is the set of the excluded words that text i lacks. held(i) is the set 
 text i holds. Neither set has function words. A text holds a word if it holds the word itself or its terms. Terms alone
 would miss words of other languages, because a single word is stemmed as English, and a text by the rules of its
 language. The order stays if a candidate itself states an exception with an excluded word ("open daily except Mondays"):
-the query may ask for that text. Measured in docs/decisions.md.
+the query may ask for that text.
 """
 
 from __future__ import annotations

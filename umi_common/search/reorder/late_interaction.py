@@ -8,7 +8,7 @@
 
 The stage `neighbours` raises all messages around an answer; this stage compares the words of each message itself. This
 helps in corpora whose positions carry information, such as chats, so by default `share` depends on the corpus
-(`share_of_weight`). Measured in docs/decisions.md.
+(`share_of_weight`).
 
 The token vectors are those of the built-in model, whatever model embeds the chunks. Words are tokenized one by one and
 their tokens are cached: tokenizing fifty messages of a chat as whole texts would take 12 ms.
@@ -53,9 +53,6 @@ _WORD = re.compile(r"[^\W_]{1,40}")
 def reorder_by_late_interaction(best: Best, *, query: str, config: LateInteractionConfig, share: float) -> RankedPool:
     """The ranking by the formula at the top of this file.
 
-    Args:
-        share: `share_of_weight`.
-
     Raises:
         EmbedderError: As `token_vectors`.
     """
@@ -71,10 +68,7 @@ def share_of_weight(config: LateInteractionConfig, pool: Pool, order: Ints) -> f
     """Factor on the weight, 0..1; 0: late interaction is off.
 
     Copies that differ only in numbers and names match all other tokens of the query equally well, and vectors of
-    numbers do not tell which number is the right one. So the factor falls to 0 if the best candidates are copies.
-
-    Args:
-        order: The rows of the pool, best first.
+    numbers do not tell which number is the right one. So the factor falls to 0 if the first rows of `order` are copies.
     """
     if not config.enabled:
         return 0.0
@@ -140,7 +134,7 @@ def with_late_interaction(scores: Floats, matches: Floats, length: Ints, weight:
     """(n,) scores by the formula at the top of this file; scores below 0 gain nothing.
 
     Args:
-        scores: (n,) scores after the stages before.
+        scores: (n,)
         matches: (Q, n) m, from `max_similarity`.
         length: (n,) number of terms of each chunk.
         weight: weight * share, >= 0.

@@ -18,8 +18,7 @@ number ("5:10", "5 (10)"). For candidate i with score(i) > 0:
 
 g is larger near the start of a text, because a text mostly names its subject first ("revision 7 ... replaces revision
 5"). If nearly every candidate is a "sample" with a number, the number of a sample is its key: it says more than all
-other words of the query. A label and its abbreviation ("rev. 5", "§ 5" for a section) are equal. Measured in
-docs/decisions.md.
+other words of the query. A label and its abbreviation ("rev. 5", "§ 5" for a section) are equal.
 """
 
 from __future__ import annotations
@@ -113,11 +112,7 @@ class QueryPairs(NamedTuple):
 
 
 def candidates_read(pool: Pool, order: Ints) -> int:
-    """Number of best candidates whose texts are read; see `FAR_CANDIDATES`.
-
-    Args:
-        order: The rows of the pool, best first.
-    """
+    """Number of best candidates, by the `order` of the pool's rows, whose texts are read; see `RECORD_TERMS_MAX`."""
     far = order[:FAR_CANDIDATES]
     records = near_best(pool.lexical, far, HOLDING_SHARE) & (pool.length[far] <= RECORD_TERMS_MAX)
     return max(CANDIDATES, up_to_last(records))

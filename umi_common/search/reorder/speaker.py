@@ -13,7 +13,7 @@ The relevance of messages that are not raised is multiplied by `OTHERS_RELEVANCE
 small letters: the lines of a log may begin with "error:", which then is no speaker. If the query names no speaker, or
 several ("what did Mira give Tom?"), nothing changes.
 
-The name hardly changes BM25, because it is in many messages of a chat. Measured in docs/decisions.md.
+The name hardly changes BM25, because it is in many messages of a chat.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ HEADERS = re.compile(r"\A(?:[^\W\d][\w-]{0,20} ?: [^\n]*\n){1,9}")
 OF_MAIL = re.compile(
     r"@|^(?:Subject|Betreff|Objet|Asunto|Oggetto|Assunto|Onderwerp|Temat|Ämne|Emne|Тема) ?:", re.MULTILINE
 )
-"""What the headers of a mail hold, unlike a timetable: "From: Bonn", "To: Ulm"."""
+"""Found in the headers of a mail, but not in a timetable ("From: Bonn", "To: Ulm")."""
 SENDER = re.compile(r"^(?:From|Von|De|Da|Van|Od|Fra|Från|От|Від) ?: +\"?([^\n<>\"@]*[^\W\d_])", re.MULTILINE)
 """The header with the sender of a mail; group 1 is the sender's name, or what stands before the @ of the address."""
 GREETING = re.compile(r"\A\s*(?:\S+ ){0,2}\S+[,!]\s")
@@ -89,10 +89,10 @@ def reorder_by_speaker(best: Best, *, query: str, weight: float) -> RankedPool:
 
 
 def named_in(query: str, names: Set[str]) -> dict[str, str]:
-    """By each of the `names` that the query holds: the words of the name that it holds. All are in lower case.
+    """By each of the `names` that the query names: the words of the name in the query. All are in lower case.
 
-    Names that the query holds in full count; if there are none, names of which it holds a part that begins with a
-    capital letter: of "mira lenz", "what did Mira plant?" holds "mira".
+    The query names those that it holds in full; if there are none, those of which it holds a part that begins with a
+    capital letter: "what did Mira plant?" names "mira lenz" by "mira".
     """
     asked = ARTICLE.sub(r"\1_", spaced(words_in(query)))  # " the note " -> " the_note "
     if in_full := {name: name for name in names if spaced([name]) in asked}:

@@ -9,7 +9,7 @@ A run is a sequence of adjacent words of the query, at least `RUN_WORDS_MIN` of 
 two runs, words may differ, as in a quotation from memory or in the values of an error message. If the query is a
 question, the questions in a text are not read: they hold the query's words, but not its answer. Nor does a text count
 that has another number beside a run: "the bake sale for year 7" if the question is about year 3. Scores below 0 stay.
-BM25 does not see the order of words. Measured in docs/decisions.md.
+BM25 does not see the order of words.
 """
 
 from __future__ import annotations
@@ -66,20 +66,19 @@ class WordRuns:
         sequences = [words[at : at + RUN_WORDS_MIN] for at in range(len(words) - RUN_WORDS_MIN + 1)]
         self._sequences = list(map(spaced, sequences))
         """All sequences of `RUN_WORDS_MIN` adjacent words, by the index of their first word."""
-        self._shortest_runs = [spaced(each) for each in sequences if _has_content(each)]
+        self._any_run = any(map(_has_content, sequences))
         self._held_min = max(HELD_MIN, SHARE_MIN * len(words))
         self._asks = is_question(query)
 
     def __bool__(self) -> bool:
         """Whether a text may hold enough of the query."""
-        return bool(self._shortest_runs) and len(self._words) >= HELD_MIN
+        return self._any_run and len(self._words) >= HELD_MIN
 
     def share_in(self, text: str) -> float:
         """r(i) of a text, 0..1, by the formula at the top of this file."""
         text = text[:CHARACTERS_MAX]
         words = words_in(_without_questions(text) if self._asks else text)
-        joined = spaced(words)
-        if not (any(run in joined for run in self._shortest_runs) and self._most_held(joined) >= self._held_min):
+        if self._most_held(spaced(words)) < self._held_min:
             return 0.0
         matcher = SequenceMatcher(None, words, self._words, autojunk=False)
         places: dict[str, list[int]] = matcher.b2j  # type: ignore[attr-defined]

@@ -63,7 +63,7 @@ def bare(word: str) -> str:
 
 
 def near_best(lexical: Floats, rows: Ints, share: float) -> Bools:
-    """(k,) whether the BM25 of each row is at least `share` of the best BM25 of any candidate, for one of the queries.
+    """(k,) whether, for at least one query, the BM25 of a row is at least `share` of the best BM25 of any candidate.
 
     Args:
         lexical: (V, n) BM25 of n candidates, for each of V queries.

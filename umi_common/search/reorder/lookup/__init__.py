@@ -11,5 +11,4 @@ of words.
     stage      finds all that a query looks up (`looked_up`), and computes the new scores of the candidates
 
 `codes`, `names`, `phrases` and `entries` each find their parts of a query, and compute how well texts hold them.
-Measured in docs/decisions.md.
 """

@@ -71,7 +71,7 @@ def keywords_in(query: str, *, among_function_words: bool) -> list[str]:
 
 
 def words_if_any(text: str, wanted: Sequence[Sequence[str]]) -> str:
-    """The text of words of a text; "" if a quick test shows that the text lacks a word of each list in `wanted`."""
+    """The text of words of a text; mostly "" if each list in `wanted` has a word that the text lacks."""
     text = text[:TEXT_CHARACTERS]
     if text.isascii():  # as most texts are; the test is faster than `words_in`
         holds = text.lower().__contains__

@@ -5,6 +5,4 @@ In: a `RankedPool`, and the chunks of its first rows. Out: a `RankedPool` whose 
     headings     the text below a heading that is alone in its chunk comes directly behind it
     answers      the answer in a chat comes directly behind its question
     documents    among the chunks of a document that the query names, the one that answers comes before its first chunk
-
-Measured in docs/decisions.md.
 """

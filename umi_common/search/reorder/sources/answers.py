@@ -7,8 +7,7 @@ short talks: it changes nothing if adjacent chunks of a corpus are no more alike
 The question is one of the best `QUESTIONS_MAX` candidates, has at least the share `SCORE` of the best score and at most
 `QUESTION_TERMS` terms, and ends with "?". The answer is the next chunk of its source, and no question. It is at most
 `TALK_HOURS` later, or neither has a time. It has another speaker, the one whom the query names if it names one; texts
-without speakers, such as those of an FAQ, count as well. `Best.put_behind` computes the new scores. Measured in
-docs/decisions.md.
+without speakers, such as those of an FAQ, count as well. `Best.put_behind` computes the new scores.
 """
 
 from __future__ import annotations
@@ -38,10 +37,8 @@ QUESTION_MARKS = ("?", "？")
 
 
 def rows_after(pool: Pool, rows: Ints) -> dict[int, int]:
-    """By each of these rows that may be a question, by length: the next row of its source, if it may answer, by time.
-
-    In a source with several rows at one position, it is the first that may answer.
-    """
+    """By each of these rows that is short enough for a question: the next row of its source whose time allows that it
+    answers. Of several such rows at one position, it is the first."""
     source, position, age = pool.source, pool.position, pool.age_hours
     rows = rows[(pool.length[rows] <= QUESTION_TERMS) & (source[rows] != NO_SOURCE) & (position[rows] != NO_POSITION)]
     follows = (source == source[rows, np.newaxis]) & (position == position[rows, np.newaxis] + 1)
@@ -55,12 +52,7 @@ def rows_after(pool: Pool, rows: Ints) -> dict[int, int]:
 
 
 def after_questions(pool: Pool, after: Mapping[int, int], chunks: Mapping[str, Chunk]) -> Iterator[int]:
-    """The rows after those that are questions.
-
-    Args:
-        after: From `rows_after`.
-        chunks: The chunks fetched so far, by id.
-    """
+    """From `rows_after`, the rows after those whose chunks, among the chunks fetched so far, are questions."""
     for row, answer in after.items():
         chunk = chunks.get(pool.ids[row])
         if chunk is not None and _asks(chunk):
@@ -70,7 +62,7 @@ def after_questions(pool: Pool, after: Mapping[int, int], chunks: Mapping[str, C
 def reorder_answers(best: Best, *, query: str) -> RankedPool:
     """The ranking with each answer directly behind its question."""
     pairs = _questions_and_replies(best)
-    if not pairs:  # then nobody's name is looked for
+    if not pairs:
         return best.ranked
     speakers = [speaker_of(chunk) for chunk in best.chunks]
     named = named_in(query, {name for name in speakers if name is not None})
@@ -83,7 +75,7 @@ def reorder_answers(best: Best, *, query: str) -> RankedPool:
 
 
 def _questions_and_replies(best: Best) -> list[tuple[int, int]]:
-    """(question, the chunk after it, which is none) as indices of `best.rows`, whoever speaks."""
+    """Indices of (question, next chunk), for each question whose next chunk is no question, whoever speaks."""
     index_of = {row: at for at, row in enumerate(best.rows.tolist())}
     questions = [at for at in best.leading(QUESTIONS_MAX, SCORE) if _asks(best.chunks[at])]
     after = rows_after(best.pool, best.rows[questions])

@@ -26,7 +26,7 @@ Nothing changes if there is no name, or neither an asked term nor a form. Else c
 For example, "when does the lease with Brandl start?" asks for "start" and a date. The head "Lease with Brandl ..."
 holds neither, the clause "begins on 1 April 2025" the date: its value is 1, and it moves before the head.
 
-The i-th candidate then gets the score of the former i-th. Measured in docs/decisions.md.
+The i-th candidate then gets the score of the former i-th.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ The chunks below it are the next ones of its source, at most `BELOW_MAX`. Each h
 
 A line that is not `MARKED` may also be a note or a message of a chat. It is a heading only if it has no speaker ("Mira:
 Lisbon"), and if the next chunk has at least `PARAGRAPH_TERMS` terms and `PARAGRAPH_LONGER` times as many as the line.
-`Best.put_behind` computes the new scores. Measured in docs/decisions.md.
+`Best.put_behind` computes the new scores.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ SENTENCE_END = (".", "!", "?", "…", "。", "！", "？", ",", ";")
 
 
 def rows_below(pool: Pool, rows: Ints) -> dict[int, list[int]]:
-    """By each of these rows that may be a heading, by length: the rows that may be below it by lengths, positions and
-    times, in the order of the source."""
+    """By each of these rows that is short enough for a heading: the next rows of its source, as far as their lengths
+    and times allow that they are below it."""
     source, position, length, age = pool.source, pool.position, pool.length, pool.age_hours
     rows = rows[(length[rows] <= HEADING_TERMS) & (source[rows] != NO_SOURCE) & (position[rows] != NO_POSITION)]
     found: dict[int, list[int]] = {}
@@ -77,12 +77,7 @@ def rows_below(pool: Pool, rows: Ints) -> dict[int, list[int]]:
 
 
 def below_headings(pool: Pool, below: Mapping[int, Sequence[int]], chunks: Mapping[str, Chunk]) -> Iterator[int]:
-    """The rows below those that are headings by their texts, too.
-
-    Args:
-        below: From `rows_below`.
-        chunks: The chunks fetched so far, by id.
-    """
+    """From `rows_below`, the rows below those whose chunks, among the chunks fetched so far, are headings."""
     for row, others in below.items():
         chunk = chunks.get(pool.ids[row])
         if chunk is not None and is_heading(chunk, int(pool.length[row]), int(pool.length[others[0]])):
@@ -114,7 +109,7 @@ def _may_be_heading(text: str, terms: int) -> bool:
 
 
 def _below_headings(best: Best) -> Iterator[tuple[int, int]]:
-    """(heading, chunk below), both as indices of `best.rows`, for each heading and each chunk below it."""
+    """Indices of (heading, chunk below it), for each heading and each chunk below it."""
     index_of = {row: at for at, row in enumerate(best.rows.tolist())}
     lengths = best.pool.length[best.rows].tolist()
     leading = best.leading(HEADINGS_MAX, SCORE)
