@@ -3,8 +3,10 @@
 In: a checked `SearchRequest`. Out: a `SearchResult`, or an `AssembledContext`. Each step that needs a store or a model
 is a generator (`runtime.calls.Body`).
 
-    pipeline           the steps of one search and of a context; the period that a query names
+    pipeline           the steps of one search and of a context, in order
+    components         what the steps work with: the parts of the retriever, and one search of it
     request            the caller's arguments, checked
+    named_period       the period that a query names ("last week"), and the boost of the chunks that lie in it
     recall             one pool of candidates: for the query, for the LLM's variations, and from extra arms
     extra_arms         further ways to find chunks (`Arm` and `SparseArm` are public)
     sparse_index       postings of a learned sparse encoder, for `SparseArm`

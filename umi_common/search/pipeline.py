@@ -75,7 +75,7 @@ search_body = observed_search(_search)
 
 def _best_beside_event(search: Search) -> Body[dict[str, Chunk]]:
     """By id and best first, the best chunks of the period before or after an event that the query names ("after the
-    meeting with Bob"); {} if it names none, or if nothing is found.
+    meeting with Bob"); {} if it names none, if nothing is found, or if a search fails.
 
     One search for the whole query would rank texts about the event first. So a first search looks for the event; the
     time of its best hit is the event's time. A second search looks for the rest of the query in the period. If all hits

@@ -6,7 +6,7 @@ In: a `RankedPool` and the chunks of its first rows. Out: a `RankedPool` in whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +23,9 @@ FAR_CANDIDATES = 200
 """Number of best candidates of stages that look for numbers or quotations of the query, which a text may hold although
 its score is low."""
 
+RowsBehind = Callable[[Pool, Ints], dict[int, list[int]]]
+"""From some rows of a pool to the rows behind each of them in its source, such as the paragraphs below a heading: by
+row, without the rows that have none."""
 BEHIND = 0.99
 """See `Best.put_behind`; near 1, so that other candidates rarely come between the two."""
 
@@ -58,12 +61,18 @@ class Best:
         """The indices of all candidates, best first."""
         return self._indices(self.ranked.order[: len(self.rows)])
 
-    def leading(self, count: int, share: float) -> list[int]:
-        """Indices, best first: of the best `count` candidates, those with a score above 0 that is at least this share
-        of the best score."""
+    def leading(self, count: int, share: float, rows_behind: RowsBehind) -> Iterator[tuple[int, list[int]]]:
+        """(index, indices of the candidates behind it in its source), best first, for those of the best `count`
+        candidates with a score above 0 that is at least this share of the best score; without those that have no
+        candidate behind them."""
         first = self.ranked.order[:count]
         scores = self.ranked.scores[first]
-        return self._indices(first[(scores > 0) & (scores >= share * self.scores.max(initial=0.0))])
+        near = first[(scores > 0) & (scores >= share * self.scores.max(initial=0.0))]
+        candidates, behind = set(self.rows.tolist()), rows_behind(self.pool, near)
+        for row in near.tolist():
+            if rows := [each for each in behind.get(row, ()) if each in candidates]:
+                (index, *others) = self._indices(np.array([row, *rows]))
+                yield index, others
 
     def _indices(self, rows: Ints) -> list[int]:
         indices: list[int] = np.searchsorted(self.rows, rows).tolist()

@@ -6,7 +6,7 @@ and the query needs, with all that the stage gets besides the candidates, such a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -145,9 +145,28 @@ def _by_words(
 def _by_what_is_before(request: SearchRequest, pool: Pool, order: Ints) -> Iterator[ReorderStage]:
     """The stages that put a chunk behind the one before it in its source: below a heading, after a question."""
     if below := headings.rows_below(pool, order[: headings.HEADINGS_READ]):
-        more = partial(headings.below_headings, pool, below)
+        more = partial(_rows_behind, pool, below, headings.is_heading)
         yield ReorderStage("headings", headings.HEADINGS_READ, headings.reorder_below_headings, more)
     if after := answers.rows_after(pool, order[: answers.QUESTIONS_READ]):
-        more = partial(answers.after_questions, pool, after)
+        more = partial(_rows_behind, pool, after, lambda chunk, *_: answers.asks(chunk))
         by_questions = partial(answers.reorder_answers, query=request.asked)
         yield ReorderStage("answers", answers.QUESTIONS_READ, by_questions, more)
+
+
+def _rows_behind(
+    pool: Pool,
+    behind: Mapping[int, Sequence[int]],
+    leads: Callable[[Chunk, int, int], bool],
+    chunks: Mapping[str, Chunk],
+) -> Iterator[int]:
+    """The rows behind those whose chunk is among `chunks` and leads to them.
+
+    Args:
+        behind: From `RowsBehind`.
+        leads: (chunk, its number of terms, that of the chunk behind it) -> whether it leads to the rows behind it.
+        chunks: The chunks fetched so far, by id.
+    """
+    for row, others in behind.items():
+        chunk = chunks.get(pool.ids[row])
+        if chunk is not None and leads(chunk, int(pool.length[row]), int(pool.length[others[0]])):
+            yield from others

@@ -12,8 +12,6 @@ without speakers, such as those of an FAQ, count as well. `Best.put_behind` comp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 import numpy as np
 
 from umi_common.pool import NO_POSITION, NO_SOURCE, Ints, Pool
@@ -36,35 +34,29 @@ TALK_HOURS = 1.0
 QUESTION_MARKS = ("?", "？")
 
 
-def rows_after(pool: Pool, rows: Ints) -> dict[int, int]:
+def rows_after(pool: Pool, rows: Ints) -> dict[int, list[int]]:
     """By each of these rows that is short enough for a question: the next row of its source whose time allows that it
     answers. Of several such rows at one position, it is the first."""
     source, position, age = pool.source, pool.position, pool.age_hours
     rows = rows[(pool.length[rows] <= QUESTION_TERMS) & (source[rows] != NO_SOURCE) & (position[rows] != NO_POSITION)]
     follows = (source == source[rows, np.newaxis]) & (position == position[rows, np.newaxis] + 1)
-    found: dict[int, int] = {}
+    found: dict[int, list[int]] = {}
     for question, answer in zip(*(each.tolist() for each in follows.nonzero()), strict=True):
         row = int(rows[question])
         later = age[row] - age[answer]
         if 0 <= later <= TALK_HOURS or (np.isnan(age[row]) and np.isnan(age[answer])):
-            found.setdefault(row, answer)
+            found.setdefault(row, [answer])
     return found
-
-
-def after_questions(pool: Pool, after: Mapping[int, int], chunks: Mapping[str, Chunk]) -> Iterator[int]:
-    """From `rows_after`, the rows after those whose chunks, among the chunks fetched so far, are questions."""
-    for row, answer in after.items():
-        chunk = chunks.get(pool.ids[row])
-        if chunk is not None and _asks(chunk):
-            yield answer
 
 
 def reorder_answers(best: Best, *, query: str) -> RankedPool:
     """The ranking with each answer directly behind its question."""
-    pairs = _questions_and_replies(best)
+    chunks = best.chunks
+    leading = [(question, reply) for question, (reply,) in best.leading(QUESTIONS_MAX, SCORE, rows_after)]
+    pairs = [(question, reply) for question, reply in leading if asks(chunks[question]) and not asks(chunks[reply])]
     if not pairs:
         return best.ranked
-    speakers = [speaker_of(chunk) for chunk in best.chunks]
+    speakers = [speaker_of(chunk) for chunk in chunks]
     named = named_in(query, {name for name in speakers if name is not None})
 
     def answers(question: int, reply: int) -> bool:
@@ -74,15 +66,6 @@ def reorder_answers(best: Best, *, query: str) -> RankedPool:
     return best.put_behind(pair for pair in pairs if answers(*pair))
 
 
-def _questions_and_replies(best: Best) -> list[tuple[int, int]]:
-    """Indices of (question, next chunk), for each question whose next chunk is no question, whoever speaks."""
-    index_of = {row: at for at, row in enumerate(best.rows.tolist())}
-    questions = [at for at in best.leading(QUESTIONS_MAX, SCORE) if _asks(best.chunks[at])]
-    after = rows_after(best.pool, best.rows[questions])
-    replies = [index_of.get(after.get(int(best.rows[at]))) for at in questions]
-    pairs = zip(questions, replies, strict=True)
-    return [(at, reply) for at, reply in pairs if reply is not None and not _asks(best.chunks[reply])]
-
-
-def _asks(chunk: Chunk) -> bool:
+def asks(chunk: Chunk) -> bool:
+    """Whether a chunk ends as a question."""
     return chunk.text.rstrip().endswith(QUESTION_MARKS)

@@ -22,7 +22,7 @@ Lisbon"), and if the next chunk has at least `PARAGRAPH_TERMS` terms and `PARAGR
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from itertools import takewhile
 
 import numpy as np
@@ -76,14 +76,6 @@ def rows_below(pool: Pool, rows: Ints) -> dict[int, list[int]]:
     return found
 
 
-def below_headings(pool: Pool, below: Mapping[int, Sequence[int]], chunks: Mapping[str, Chunk]) -> Iterator[int]:
-    """From `rows_below`, the rows below those whose chunks, among the chunks fetched so far, are headings."""
-    for row, others in below.items():
-        chunk = chunks.get(pool.ids[row])
-        if chunk is not None and is_heading(chunk, int(pool.length[row]), int(pool.length[others[0]])):
-            yield from others
-
-
 def reorder_below_headings(best: Best) -> RankedPool:
     """The ranking with the chunks below a heading directly behind it."""
     return best.put_behind(_below_headings(best))
@@ -110,13 +102,9 @@ def _may_be_heading(text: str, terms: int) -> bool:
 
 def _below_headings(best: Best) -> Iterator[tuple[int, int]]:
     """Indices of (heading, chunk below it), for each heading and each chunk below it."""
-    index_of = {row: at for at, row in enumerate(best.rows.tolist())}
     lengths = best.pool.length[best.rows].tolist()
-    leading = best.leading(HEADINGS_MAX, SCORE)
-    all_below = rows_below(best.pool, best.rows[leading])
-    for heading in leading:
-        below = [index_of[row] for row in all_below.get(int(best.rows[heading]), ()) if row in index_of]
-        if below and is_heading(best.chunks[heading], lengths[heading], lengths[below[0]]):
+    for heading, below in best.leading(HEADINGS_MAX, SCORE, rows_below):
+        if is_heading(best.chunks[heading], lengths[heading], lengths[below[0]]):
             yield heading, below[0]
             in_section = takewhile(lambda at: not _may_be_heading(best.chunks[at].text, lengths[at]), below[1:])
             yield from ((heading, each) for each in in_section)
