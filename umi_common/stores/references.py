@@ -266,15 +266,15 @@ class References:
             return None
         by_source = self._cached(sources, terms_of)
         source = np.repeat(sources, [references.shape[1] for references in by_source])
-        target, by_name, by_rare, by_part, part = np.concatenate(by_source, axis=1)
+        target, by_name, by_rare, by_part, term_of_part = np.concatenate(by_source, axis=1)
         target = target.astype(np.int64)
         kept = self.allowed[target]
         if not kept.any():
             return None
         source, target, by_rare = source[kept], target[kept], by_rare[kept]
-        asked = self.index.corpus.codes_of([term.text for term in self.query.terms])
-        new_part = (part[kept][:, np.newaxis] != asked).all(axis=1)
-        by_name = by_name[kept] + by_part[kept] * new_part
+        query_codes = self.index.corpus.codes_of([term.text for term in self.query.terms])
+        query_lacks_term = (term_of_part[kept][:, np.newaxis] != query_codes).all(axis=1)
+        by_name = by_name[kept] + by_part[kept] * query_lacks_term
         rows = distinct(np.concatenate([source, target]))
         held = self.index.held(self.query.terms, rows, self.config)
         at = rows.searchsorted(source)

@@ -94,15 +94,17 @@ class TextSearch:
         referring = self.request.referring()
         if not referring or lexical is None:
             return nothing
-        begun, config, text = time.perf_counter(), self.request.lexical, "\n".join(self._texts[at] for at in referring)
+        begun, config = time.perf_counter(), self.request.lexical
+        text = "\n".join(self._texts[at] for at in referring)
         try:
             query = lexical[referring[0]].query
             if len(referring) > 1:
-                query = self.index.scorer(config).query(self.index.weighted_terms(text, config))
+                query = self.index.query(text, config)
             finder = References(self.index, names_of(), query, self.findable, config, rare)
             named = finder.named_by(text)
-            rankings = [hits.rows for hits in lexical], dense
-            best = [ranking[at][:REFERRING_OF_EACH_ARM] for ranking in rankings if ranking for at in referring]
+            best = [lexical[at].rows[:REFERRING_OF_EACH_ARM] for at in referring]
+            if dense:
+                best += [dense[at][:REFERRING_OF_EACH_ARM] for at in referring]
             sources = distinct(np.concatenate([*best, np.fromiter(named.rows, np.int64)]))
             links = finder.links_of(sources, terms_of)
         except Exception as error:  # noqa: BLE001 an optional part, whatever the cause

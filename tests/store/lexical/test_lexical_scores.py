@@ -40,7 +40,7 @@ def thresholds(request: pytest.FixtureRequest):
                 patch.setattr(module, "BLOCK_ROWS", 4)
             patch.setattr(topk, "PRUNING_PAYS", 0)
             patch.setattr(topk, "READ_AT_ONCE", 3)
-            patch.setattr(bm25, "DIRECT", 2)
+            patch.setattr(bm25, "FRONTIER_ABOVE", 2)
             patch.setattr(bm25, "DENSE_SHARE", 1_000)
             patch.setattr(bm25, "DENSE_BYTES_KEPT", 20)
             patch.setattr(bm25, "LEVELS_KEPT", 2)
@@ -192,7 +192,7 @@ def test_a_question_gets_the_same_to_the_bit_whatever_was_asked_before(
     index, live = lived(history)
     for query in asked:
         never_asked = index.view()
-        never_asked._snapshot = Snapshot(index._snapshot.corpus, index.analyzer)
+        never_asked._snapshot = Snapshot(index._snapshot.corpus, index.analyzer, index._spellings)
         results = []
         for one in (index, never_asked):
             found = one.search([query], k=4, config=config, id_of=str)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore
+from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.sim import HashEmbedder
+from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.lexical.spellings import without_accents
 
 NAMES = (
@@ -90,6 +93,15 @@ def test_a_mistyped_name_is_found(typed: str):
         towns = "Guildford", "Gilching", "Bradford", "Stamford", "Lindau"
         store.add([Chunk(town, f"The council of {town} met on Monday.") for town in towns])
         assert first(store, f"when did the council of {typed} meet?") == "Guildford"
+
+
+def test_a_word_beside_its_own_misspelling_weighs_as_much_as_alone():
+    index = LexicalIndex(Analyzer(AnalyzerConfig()))
+    english = ["this is the town that we have", "they are in the town of the lake", "it was the lake and the sun"]
+    german = ["das ist die Schule und der Garten", "sie sind nicht mit der Schule da"]
+    index.update(range(5), [*english, *german], [-1] * 5)
+    alone = index._snapshot.weighted_terms("Schule town", LexicalConfig())
+    assert index._snapshot.weighted_terms("Schuule Schule town", LexicalConfig()) == {**alone, "schuul": 1.0}
 
 
 def test_a_word_that_a_text_holds_stands_for_no_other():

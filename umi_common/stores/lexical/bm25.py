@@ -2,6 +2,8 @@
 
 score(d) = sum over the query's terms t of weight(t) * idf(t) * (floor + gain(tf, dl))
 
+idf(t) * gain(tf, dl) is the impact of t in d.
+
     tf       occurrences of t in the document d        N        living documents: those that were not removed
     dl       terms of d; avgdl: their average          df       living documents with t
     S        1 - b + b * dl / avgdl                    K        k1 * S
@@ -21,7 +23,7 @@ gain rises with tf and falls with dl.
 
 Every function here and in `top_k` adds the terms of a score in the same order: by falling weight * idf, equal ones in
 the order of the query. So all functions give a row the same score, to the last bit. A write makes a new scorer, whose
-cache is empty. The impacts of all terms of a query that are not cached are computed in one pass over their postings.
+cache is empty.
 """
 
 from __future__ import annotations
@@ -46,13 +48,12 @@ Numbers = npt.NDArray[np.integer] | Floats
 Impacts = tuple[Ints, Floats]
 """(rows rising, idf * gain of each); dead rows may be among them."""
 
-LUCENE = LexicalConfig(variant="lucene")
 QUERY_TERMS_MAX = 48
 """Largest number of distinct terms of a query that are scored: the terms with the largest weight * idf. A pasted text
 of 2,000 bytes has some 150 terms; a search for 48 of them ranks as well or better, in a tenth of the time."""
-DIRECT = 4_096
-"""If the df of a term is at most this, its largest impact is searched among all its postings; else among the few points
-of its frontiers, see `corpus.Frontier`."""
+FRONTIER_ABOVE = 4_096
+"""If more documents hold a term, its largest impact is searched among the few points of its frontiers (see
+`corpus.Frontier`), not among all its postings."""
 ENTRIES_KEPT = 2_000_000
 """Largest number of array entries, 16 bytes each, that a scorer caches for its terms; or an eighth of the number of
 postings, if that is more."""
@@ -89,14 +90,14 @@ class Weighting:
     average_length: float
     """avgdl, in terms, > 0; any positive number if no document has a term."""
     mean_idf: Callable[[], float] = float
-    """Returns the mean Okapi idf of all terms of the living documents. Called only if the variant is Okapi and the idf
-    of a term is negative, because it takes a pass over all terms."""
+    """Returns the mean Okapi idf of all terms of the living documents; `float` returns 0. Called only if the variant is
+    Okapi and the idf of a term is negative, because it takes a pass over all terms."""
 
     def idf(self, df: int) -> float:
         """idf of a term that df of the N documents hold, 1 <= df <= N."""
         total, variant = self.documents, self.config.variant
         if variant == "lucene":
-            return math.log(1.0 + (total - df + 0.5) / (df + 0.5))
+            return lucene_idf(total, df)
         if variant == "l":
             return math.log(total + 1) - math.log(df + 0.5)
         if variant == "plus":
@@ -129,6 +130,11 @@ class Weighting:
             relative = count / norms + self.config.delta
             return count * (k1 + 1.0) * relative / (k1 + relative + _TINY)
         return count * (k1 + 1.0) / (count + norms)
+
+
+def lucene_idf(documents: int, df: int) -> float:
+    """ln(1 + (N - df + 0.5) / (df + 0.5)); > 0, also for df = 0."""
+    return math.log(1.0 + (documents - df + 0.5) / (df + 0.5))
 
 
 def okapi_idf(documents: int, df: int) -> float:
@@ -171,7 +177,7 @@ class SourceImpacts(NamedTuple):
 
     codes: Ints
     """Codes of these sources, rising."""
-    worth: Floats
+    impacts: Floats
     """idf * gain of the term in each source."""
     idf: float
 
@@ -233,10 +239,10 @@ class RowScorer:
         if len(known) == len(weights):
             return 1.0 if known else 0.0
         # Lucene's idf for every variant: it is defined for df = 0 and never negative.
-        lucene = Weighting(LUCENE, self.corpus.documents, 1.0)
-        unknown = math.fsum(min(weights[text], 1.0) for text in weights.keys() - {term.text for term in known})
-        share = math.fsum(min(weights[term.text], 1.0) * lucene.idf(term.df) for term in known)
-        return share / (share + unknown * lucene.idf(0))
+        documents = self.corpus.documents
+        covered = math.fsum(min(weights[term.text], 1.0) * lucene_idf(documents, term.df) for term in known)
+        missing = math.fsum(min(weights[text], 1.0) for text in weights.keys() - {term.text for term in known})
+        return covered / (covered + missing * lucene_idf(documents, 0))
 
     def _known_terms(self, texts: Collection[str]) -> list[Term]:
         """The terms among `texts` that some living document holds, in the order of `texts`."""
@@ -280,10 +286,10 @@ class RowScorer:
         new = [term for term in terms if term.impacts is None]
         if new:
             rows, tf, ends = _all_postings(new)
-            worth = self.weighting.gains(tf, self.norms(rows))
+            gains = self.weighting.gains(tf, self.norms(rows))
             self._reserve(len(rows))
             for term, (start, stop) in zip(new, pairwise([0, *ends]), strict=True):
-                term.impacts = rows[start:stop], term.idf * worth[start:stop]
+                term.impacts = rows[start:stop], term.idf * gains[start:stop]
         return [term.impacts for term in terms if term.impacts is not None]
 
     def rows_of_rare(self, query: QueryTerms) -> Ints:
@@ -293,30 +299,29 @@ class RowScorer:
 
     def ceiling(self, term: Term) -> float:
         """An upper bound of `Term.upper`; computed without the postings if the formula has a finite ceiling."""
-        if term.upper is None:
-            ceiling = self.weighting.ceiling
-            if ceiling < math.inf:
-                return max(0.0, term.idf * ceiling)
-            self._compute_uppers([term])
-        return term.upper or 0.0
+        if term.upper is None and self.weighting.ceiling < math.inf:
+            return max(0.0, term.idf * self.weighting.ceiling)
+        return self._uppers([term])[0]
 
     def bound(self, query: QueryTerms) -> float:
         """An upper bound of all scores: the sum of weight * largest impact over the terms, plus the floor."""
-        self._compute_uppers([term for term in query.terms if term.upper is None])
-        pairs = zip(query.terms, query.weights, strict=True)
-        return query.floor + sum([weight * (term.upper or 0.0) for term, weight in pairs])
+        pairs = zip(self._uppers(query.terms), query.weights, strict=True)
+        return query.floor + sum([weight * upper for upper, weight in pairs])
 
-    def _compute_uppers(self, terms: Sequence[Term]) -> None:
-        """Set `upper` of each term."""
-        rare = [term for term in terms if term.df <= DIRECT]
-        for term, (rows, worth) in zip(rare, self.impacts(rare), strict=True):
-            living = worth if len(rows) == term.df else worth[self.corpus.alive[rows]]
+    def _uppers(self, terms: Sequence[Term]) -> list[float]:
+        """`Term.upper` of each term; missing ones are computed."""
+        new = [term for term in terms if term.upper is None]
+        few = [term for term in new if term.df <= FRONTIER_ABOVE]
+        for term, (rows, impacts) in zip(few, self.impacts(few), strict=True):
+            living = impacts if len(rows) == term.df else impacts[self.corpus.alive[rows]]
             term.upper = float(living.max(initial=0.0))
-        for term in terms:
-            if term.df > DIRECT:
+        for term in new:
+            if term.df > FRONTIER_ABOVE:
                 term.upper = max(0.0, *[self._largest(term.idf, part, ordinal) for part, ordinal in term.ordinals])
+        return [term.upper for term in terms if term.upper is not None]
 
     def _largest(self, idf: float, part: LiveSegment, ordinal: int) -> float:
+        """The largest impact of a term in the living documents of one segment."""
         tf, lengths = self.corpus.frontier(part, ordinal)
         return float((idf * self.weighting.gains(tf, self.weighting.norms(lengths))).max())
 
@@ -338,22 +343,22 @@ class RowScorer:
     def lookup(self, terms: Sequence[Term], rows: Ints) -> Floats:
         """(T, n) gains of the terms in living rows, rising; 0 in a row that does not hold the term."""
         counts = np.zeros((len(terms), len(rows)), np.float64)
-        places = {}
+        rows_in = {}  # segment -> which of the rows it holds, and their offsets in it
         for part in self.corpus.parts:
             start, stop = rows.searchsorted((part.segment.first, part.segment.last + 1)).tolist()
             if start < stop:
-                places[part] = slice(start, stop), part.segment.offsets_of(rows[start:stop])
-        for term, counted in zip(terms, counts, strict=True):
+                rows_in[part] = slice(start, stop), part.segment.offsets_of(rows[start:stop])
+        for term, counts_of_term in zip(terms, counts, strict=True):
             term.lookups += 1
             for part, ordinal in term.ordinals:
-                if part in places:
+                if part in rows_in:
                     if term.lookups > 1 and ordinal not in part.dense:
                         _cache_dense(part, ordinal)
-                    own, offsets = places[part]
-                    counted[own] = part.lookup(ordinal, offsets)
+                    which, offsets = rows_in[part]
+                    counts_of_term[which] = part.lookup(ordinal, offsets)
         return self.weighting.gains(counts, self.norms(rows))
 
-    def bounds(self, query: QueryTerms) -> npt.NDArray[np.float32]:
+    def row_bounds(self, query: QueryTerms) -> npt.NDArray[np.float32]:
         """(rows,) an upper bound of every living row's score, 0 only where no term matches. Needs a finite ceiling.
 
         A term in more than 1/DENSE_SHARE of the rows adds its levels, one byte for each row; a rarer term its impacts.
@@ -366,8 +371,8 @@ class RowScorer:
                     block, levels = part.segment.block, self._levels(part, ordinal)
                     totals[block : block + len(levels)] += np.multiply(levels, step, dtype=np.float32)
             else:
-                ((rows, worth),) = self.impacts([term])
-                np.add.at(totals, rows, (weight * worth).astype(np.float32))
+                ((rows, impacts),) = self.impacts([term])
+                np.add.at(totals, rows, (weight * impacts).astype(np.float32))
         if query.floor:
             totals[totals > 0.0] += np.float32(query.floor)
         totals *= ROUNDING
@@ -409,38 +414,38 @@ class RowScorer:
         """
         if not len(self.corpus.source_documents):  # no row has a source
             return np.zeros(len(sources), np.float64)
-        new = [term for term in query.terms if term.source_impacts is None]
-        if new:
-            self._compute_source_impacts(new)
-        impacts = [term.source_impacts for term in query.terms if term.source_impacts is not None]
         scores, floor = np.zeros(len(sources), np.float64), 0.0
-        for found, weight in zip(impacts, query.weights, strict=True):
+        for found, weight in zip(self._source_impacts(query.terms), query.weights, strict=True):
             floor += weight * found.idf
             if len(found.codes):
                 at = found.codes.searchsorted(sources)
-                worth = weight * found.worth.take(at, mode="clip")
-                worth *= found.codes.take(at, mode="clip") == sources
-                scores += worth
+                impacts = weight * found.impacts.take(at, mode="clip")
+                impacts *= found.codes.take(at, mode="clip") == sources  # 0 for a source that does not hold the term
+                scores += impacts
         floor *= self._source_weighting.floor
         if floor:
             scores[scores > 0.0] += floor
         return scores
 
-    def _compute_source_impacts(self, terms: Sequence[Term]) -> None:
-        """Set `source_impacts` of each term, in one pass over all postings of the terms."""
-        corpus, width, weighting = self.corpus, len(self._source_norms), self._source_weighting
-        rows, tf, ends = _all_postings(terms)
-        sources = corpus.sources.take(rows)
-        kept = corpus.alive.take(rows) & (sources != NO_SOURCE)
-        firsts = np.arange(len(terms) + 1) * width
-        pairs = firsts[:-1].repeat(np.diff(ends, prepend=0))[kept] + sources[kept]
-        held, counts = _summed(pairs, tf[kept], width * len(terms))
-        starts, codes = held.searchsorted(firsts), held % width
-        gains = weighting.gains(counts, self._source_norms.take(codes))
-        self._reserve(len(codes))
-        for term, (start, stop) in zip(terms, pairwise(starts.tolist()), strict=True):
-            idf = weighting.idf(stop - start) if stop > start else 0.0
-            term.source_impacts = SourceImpacts(codes[start:stop], idf * gains[start:stop], idf)
+    def _source_impacts(self, terms: Sequence[Term]) -> list[SourceImpacts]:
+        """`Term.source_impacts` of each term; missing ones are computed in one pass over all their postings."""
+        new = [term for term in terms if term.source_impacts is None]
+        if new:
+            corpus, width, weighting = self.corpus, len(self._source_norms), self._source_weighting
+            rows, tf, ends = _all_postings(new)
+            sources = corpus.sources.take(rows)
+            kept = corpus.alive.take(rows) & (sources != NO_SOURCE)
+            # A pair of the i-th new term and a source code as one number, i * width + code.
+            firsts = np.arange(len(new) + 1) * width
+            pairs = firsts[:-1].repeat(np.diff(ends, prepend=0))[kept] + sources[kept]
+            held, counts = _summed(pairs, tf[kept], width * len(new))
+            starts, codes = held.searchsorted(firsts), held % width
+            gains = weighting.gains(counts, self._source_norms.take(codes))
+            self._reserve(len(codes))
+            for term, (start, stop) in zip(new, pairwise(starts.tolist()), strict=True):
+                idf = weighting.idf(stop - start) if stop > start else 0.0
+                term.source_impacts = SourceImpacts(codes[start:stop], idf * gains[start:stop], idf)
+        return [term.source_impacts for term in terms if term.source_impacts is not None]
 
 
 def _cache_dense(part: LiveSegment, ordinal: int) -> None:
@@ -457,17 +462,10 @@ def _cache_dense(part: LiveSegment, ordinal: int) -> None:
 
 def _all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
     """(rows, tf, ends): the postings of terms, one term after the other, dead rows included; term i ends at ends[i]."""
-    stored = [part.segment.stored(ordinal) for term in terms for part, ordinal in term.ordinals]
-    rows = np.concatenate([offsets for offsets, _ in stored], dtype=np.int64)
-    tf = np.concatenate([tf for _, tf in stored], dtype=np.float64)
-    ends, start, lists = [], 0, iter(stored)
-    for term in terms:
-        for part, _ in term.ordinals:
-            stop = start + len(next(lists)[0])
-            if part.segment.block:
-                rows[start:stop] += part.segment.block
-            start = stop
-        ends.append(start)
+    postings = [[part.segment.postings(ordinal) for part, ordinal in term.ordinals] for term in terms]
+    rows = np.concatenate([rows for of_term in postings for rows, _ in of_term], dtype=np.int64)
+    tf = np.concatenate([tf for of_term in postings for _, tf in of_term], dtype=np.float64)
+    ends = np.cumsum([sum(len(rows) for rows, _ in of_term) for of_term in postings]).tolist()
     return rows, tf, ends
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, pairwise
 
 import numpy as np
@@ -47,6 +47,18 @@ PART_LETTERS = 4
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*")
 FORM_WEIGHT = 0.5
 """Largest factor on the weight of a word's other forms; below 1, so that a text with the word as typed ranks higher."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A word of a query, with the terms that are searched for it."""
+
+    term: str
+    """Its term in the language in which the query is analysed."""
+    terms: list[str]
+    """Its distinct terms in all languages and spellings, `term` first."""
+    guessed: set[str] = field(default_factory=set)
+    """Those of `terms` that are searched because no row holds the word: one edit away, versions, parts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,19 +103,22 @@ class QueryExpander:
         plain = len(self.analyzers) == 1 and query.isascii() and not self.spellings and not forms
         if plain and all(self.corpus.frequencies(list(weights))):
             return weights
-        same_word = _in_other_languages(query, first, self.analyzers, self._heaviest_terms(weights))
-        counts = self._counts(chain(*same_word.values(), forms, *forms.values()))
-        formless = [terms for term, terms in same_word.items() if term not in forms]
-        mistyped = self._add_spellings(query, formless, counts) if len(weights) <= SPELLED_TERMS_MAX else set()
-        expanded = {term: weight for term, weight in weights.items() if term not in same_word}
-        for term, terms in same_word.items():
-            for each, weight in self._weights_of_word(weights[term], terms, counts, mistyped).items():
-                expanded[each] = max(expanded.get(each, 0.0), weight)
-            if mistyped.issuperset(each for each in terms if counts[each]):
-                expanded[term] = weights[term]  # no row holds the word as typed; it stays, and so lowers the coverage
-        for term, others in forms.items():
-            found = self._weights_of_forms(weights.get(term, 0.0), term, others, counts)
-            expanded |= {each: weight for each, weight in found.items() if each not in expanded}
+        words = _in_other_languages(query, first, self.analyzers, self._heaviest_terms(weights))
+        counts = self._counts(chain(*(word.terms for word in words), forms, *forms.values()))
+        if len(weights) <= SPELLED_TERMS_MAX:
+            for word in words:
+                if word.term not in forms:
+                    self._add_spellings(query, word, counts)
+        own_terms = {word.term for word in words}
+        expanded = {term: weight for term, weight in weights.items() if term not in own_terms}
+        for word in words:
+            for term, weight in self._weights_of_word(weights[word.term], word, counts).items():
+                expanded[term] = max(expanded.get(term, 0.0), weight)
+            if word.guessed.issuperset(term for term in word.terms if counts[term]):
+                expanded[word.term] = weights[word.term]  # no row holds the word; it stays, and so lowers the coverage
+        for typed, others in forms.items():
+            found = self._weights_of_forms(weights.get(typed, 0.0), typed, others, counts)
+            expanded |= {term: weight for term, weight in found.items() if term not in expanded}
         return {term: weight for term, weight in expanded.items() if weight}
 
     def _other_forms(self, query: str, analyzer: Analyzer) -> dict[str, list[str]]:
@@ -135,16 +150,15 @@ class QueryExpander:
         found = {term: weights[term] * self.idf(max(df, 1)) for term, df in self._counts(weights).items()}
         return set(heapq.nlargest(QUERY_TERMS_MAX, found, key=found.__getitem__))
 
-    def _weights_of_word(
-        self, weight: float, terms: Sequence[str], counts: Mapping[str, int], mistyped: Collection[str]
-    ) -> dict[str, float]:
-        """Term -> weight, for those `terms` of one word that are in some living row; see `weighted_terms`."""
-        df = {term: count for term in terms if (count := counts[term])}
-        whole = self.idf(min(sum(df.values()), self.corpus.documents)) if df else 0.0
+    def _weights_of_word(self, weight: float, word: _Word, counts: Mapping[str, int]) -> dict[str, float]:
+        """Term -> weight, for the word's terms that are in some living row; see `weighted_terms`."""
+        df = {term: counts[term] for term in word.terms if counts[term]}
+        together = self.idf(min(sum(df.values()), self.corpus.documents)) if df else 0.0
         found = {}
         for term, count in df.items():
-            share = whole / alone if (alone := self.idf(count)) > 0 else 1.0
-            found[term] = weight * (TYPO_WEIGHT if term in mistyped else 1.0) * share
+            alone = self.idf(count)
+            share = together / alone if alone > 0 else 1.0
+            found[term] = weight * (TYPO_WEIGHT if term in word.guessed else 1.0) * share
         return found
 
     def _weights_of_forms(
@@ -161,35 +175,27 @@ class QueryExpander:
             counts: Number of living rows that hold each of these terms.
         """
         limit = self.idf(counts[term]) if counts[term] else np.inf
-        alone = {each: self.idf(held) for each in others if (held := counts[each])}
-        return {each: FORM_WEIGHT * weight * (min(1.0, limit / own) if own > 0 else 1.0) for each, own in alone.items()}
+        idfs = {form: self.idf(counts[form]) for form in others if counts[form]}
+        return {form: FORM_WEIGHT * weight * (min(1.0, limit / idf) if idf > 0 else 1.0) for form, idf in idfs.items()}
 
-    def _add_spellings(self, query: str, words: Sequence[list[str]], counts: dict[str, int]) -> set[str]:
-        """Add to the terms of each word the terms that differ from them only in accents. If no row holds any of
-        these terms, add the terms one edit away from the word; if there are none, add the versions that begin with it,
-        or the two parts of a compound.
+    def _add_spellings(self, query: str, word: _Word, counts: dict[str, int]) -> None:
+        """Add to the word's terms those that differ from them only in accents. If no row holds any of these terms, add
+        the terms one edit away; if there are none, the versions that begin with the word, or the parts of a compound.
 
         Args:
-            words: The terms of each word; extended in place.
             counts: Number of living rows that hold each term; extended in place.
-
-        Returns:
-            The terms one edit away, the versions and the parts that were added.
         """
-        mistyped: set[str] = set()
-        for terms in words:
-            known = any(map(counts.__getitem__, terms))
-            others: dict[str, int] = {}
-            if query.isascii() or not known:  # in a query with accents, a word that a row holds is typed as meant
-                others = self._counts(other for term in terms for other in self.spellings.others(term))
-            if not known and not any(others.values()):
-                near = self._one_edit_away(terms[0]) or self._versions(terms[0])
-                near = near or next(filter(None, map(self._parts, terms)), {})
-                others |= near
-                mistyped.update(near)
-            terms += [other for other in others if other not in terms]
-            counts |= others
-        return mistyped
+        known = any(counts[term] for term in word.terms)
+        others: dict[str, int] = {}
+        if query.isascii() or not known:  # in a query with accents, a word that a row holds is typed as meant
+            others = self._counts(other for term in word.terms for other in self.spellings.others(term))
+        if not known and not any(others.values()):
+            guessed = self._one_edit_away(word.term) or self._versions(word.term)
+            guessed = guessed or next(filter(None, map(self._parts, word.terms)), {})
+            others |= guessed
+            word.guessed.update(guessed)
+        word.terms.extend(other for other in others if other not in word.terms)
+        counts |= others
 
     def _one_edit_away(self, word: str) -> dict[str, int]:
         """The terms of living rows that are one edit away from `word`, each with the number of rows that hold it; empty
@@ -232,9 +238,9 @@ class QueryExpander:
 
 def _in_other_languages(
     query: str, first: Analyzer, analyzers: Sequence[Analyzer], wanted: Collection[str]
-) -> dict[str, list[str]]:
-    """Term of the query from the analyzer `first` -> the distinct terms of the same word from all analyzers, also with
-    umlauts in place of ae, oe and ue. Only terms in `wanted` have an entry.
+) -> list[_Word]:
+    """For each term in `wanted` that the analyzer `first` makes of the query, the distinct terms of the same word from
+    all analyzers, also with umlauts in place of ae, oe and ue.
 
     A word may have several terms, such as "7th". The terms of two analyzers correspond by their order, so those of an
     analyzer that makes another number of terms of the word are left out.
@@ -251,7 +257,7 @@ def _in_other_languages(
         for term, *same in zip(terms, *aligned, strict=True):
             if term in wanted:
                 found.setdefault(term, {}).update(dict.fromkeys([term, *same]))
-    return {term: list(same) for term, same in found.items()}
+    return [_Word(term, list(same)) for term, same in found.items()]
 
 
 def _last_terms(analyzer: Analyzer, words: Sequence[str]) -> list[str]:

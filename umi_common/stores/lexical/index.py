@@ -26,7 +26,7 @@ from umi_common.stores.arrays import IdOf, distinct
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical import file
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
-from umi_common.stores.lexical.bm25 import RowScorer, Term
+from umi_common.stores.lexical.bm25 import QueryTerms, RowScorer, Term
 from umi_common.stores.lexical.corpus import Corpus, with_texts, without_rows
 from umi_common.stores.lexical.expansion import QueryExpander
 from umi_common.stores.lexical.languages import NOT_FOUND, differ
@@ -57,11 +57,12 @@ class LexicalScores(NamedTuple):
 
 
 class Snapshot:
-    """One corpus, and a cache of its scorers by configuration."""
+    """One corpus, and caches of its scorers and references."""
 
-    def __init__(self, corpus: Corpus, analyzer: Analyzer) -> None:
+    def __init__(self, corpus: Corpus, analyzer: Analyzer, spellings: Spellings) -> None:
         self.corpus = corpus
         self._analyzer = analyzer
+        self._spellings = spellings
         self._scorers: dict[LexicalConfig, RowScorer] = {}
         self.references: dict[int, Floats] = {}
         """A cache of `stores.references`: row -> its references to rows that it names or shares a rare term with, as
@@ -75,6 +76,16 @@ class Snapshot:
                 self._scorers.clear()
             known = self._scorers.setdefault(config, RowScorer(self.corpus, config))
         return known
+
+    def weighted_terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
+        """The distinct terms of a query, each with its weight; see `QueryExpander.weighted_terms`."""
+        idf = self.row_scorer(config).weighting.idf
+        expander = QueryExpander(self._analyzer, self.analyzers, self.corpus, self._spellings, idf)
+        return expander.weighted_terms(query, config.function_word_weight)
+
+    def query(self, query: str, config: LexicalConfig) -> QueryTerms:
+        """The terms of a query, looked up in the corpus."""
+        return self.row_scorer(config).query(self.weighted_terms(query, config))
 
     @cached_property
     def analyzers(self) -> list[Analyzer]:
@@ -97,11 +108,12 @@ class LexicalIndex:
 
     def __init__(self, analyzer: Analyzer, corpus: Corpus | None = None) -> None:
         self.analyzer = analyzer
-        self._snapshot = Snapshot(Corpus.empty() if corpus is None else corpus, analyzer)
-        self._vocabulary = Vocabulary(analyzer, self._snapshot.corpus.codes)
+        corpus = Corpus.empty() if corpus is None else corpus
+        self._vocabulary = Vocabulary(analyzer, corpus.codes)
         # Spellings without accents are stemmed as words of a text whose language is not found.
         self._spellings = Spellings(analyzer.of_language(NOT_FOUND).terms_of_piece)
-        self._spellings.update(self._snapshot.corpus.codes)
+        self._spellings.update(corpus.codes)
+        self._snapshot = Snapshot(corpus, analyzer, self._spellings)
         self._write_lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -147,7 +159,7 @@ class LexicalIndex:
                 some = slice(start, start + TEXTS_A_SEGMENT)
                 corpus = with_texts(corpus, rows[some], *self._vocabulary.coded(texts[some]), sources[some])
             self._spellings.update(corpus.codes)
-            self._snapshot = Snapshot(corpus, self.analyzer)
+            self._snapshot = Snapshot(corpus, self.analyzer, self._spellings)
 
     def save(
         self,
@@ -209,9 +221,8 @@ class LexicalIndex:
         """
         snapshot = self._snapshot
         limits = _limits(snapshot.corpus, k, allowed, weights, id_of)
-        scorer = snapshot.row_scorer(config)
-        terms = [scorer.query(self._weighted_terms(snapshot, query, config)) for query in queries]
-        return [top_k(scorer, each, limits) for each in terms]
+        terms = [snapshot.query(query, config) for query in queries]
+        return [top_k(snapshot.row_scorer(config), each, limits) for each in terms]
 
     def score(
         self,
@@ -240,7 +251,7 @@ class LexicalIndex:
         for v, text in enumerate(queries):
             known = None
             if searched is None:
-                query = scorer.query(self._weighted_terms(snapshot, text, config))
+                query = snapshot.query(text, config)
             else:
                 query, known = searched[v].query, searched[v].all_scores
             lexical[v, at] = scorer.score(query, living) if known is None else known.take(living)
@@ -255,14 +266,9 @@ class LexicalIndex:
         length[at] = snapshot.corpus.lengths[living]
         return LexicalScores(lexical, bound, coverage, source, length, other_language, rare)
 
-    def weighted_terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
-        """The distinct terms of a query, each with its weight; see `QueryExpander.weighted_terms`."""
-        return self._weighted_terms(self._snapshot, query, config)
-
-    def _weighted_terms(self, snapshot: Snapshot, query: str, config: LexicalConfig) -> Mapping[str, float]:
-        idf = snapshot.row_scorer(config).weighting.idf
-        expander = QueryExpander(self.analyzer, snapshot.analyzers, snapshot.corpus, self._spellings, idf)
-        return expander.weighted_terms(query, config.function_word_weight)
+    def query(self, query: str, config: LexicalConfig) -> QueryTerms:
+        """The terms of a query, looked up in the index."""
+        return self._snapshot.query(query, config)
 
     def terms_in_order(self, query: str) -> list[list[str]]:
         """For each analyzer in `Snapshot.analyzers`, the terms of a query in order."""
