@@ -24,8 +24,8 @@ from umi_common.errors import ConfigError, IndexUnavailable
 from umi_common.filters import Filter
 from umi_common.pool import Ints
 from umi_common.runtime.forks import give_lock
+from umi_common.stores.arrays import best_rows
 from umi_common.stores.document_embedder import embedding_failure, progress
-from umi_common.stores.lexical.top_k import SearchLimits, best
 from umi_common.types import Chunk, TimeRange
 
 CHUNKS_AT_ONCE = 2_000
@@ -119,7 +119,7 @@ class SparseIndex:
             listing = self._store.listing(where=where, window=window)
             scores *= np.isin(state.versions, listing.versions[listing.passing], assume_unique=True)
         chunks = np.flatnonzero(scores > 0.0)
-        found, values = best(chunks, scores[chunks], SearchLimits(k, None, None, state.ids.__getitem__))
+        found, values = best_rows(chunks, scores[chunks], k, state.ids.__getitem__)
         return list(zip(state.ids[found].tolist(), values.tolist(), strict=True))
 
     def update(self, *, show_progress: bool = False, wait_seconds: float = -1.0) -> _State:

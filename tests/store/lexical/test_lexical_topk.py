@@ -15,6 +15,7 @@ from pytest import approx
 
 from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.errors import InputError
+from umi_common.stores.arrays import best_rows
 from umi_common.stores.lexical import top_k as topk
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.bm25 import RowScorer
@@ -190,7 +191,6 @@ def test_the_best_are_those_of_sorting_everything(scores: list[int], k: int, ran
     count = len(scores)
     ids = random.sample([f"{number:02d}" for number in range(80)], count)
     expected = sorted((row for row in range(count) if scores[row]), key=lambda row: (-scores[row], ids[row]))[:k]
-    limits = SearchLimits(k, None, None, ids.__getitem__)
-    rows, found = topk.best(np.arange(count), np.array(scores, np.float64), limits)
+    rows, found = best_rows(np.arange(count), np.array(scores, np.float64), k, ids.__getitem__, above=0.0)
     assert rows.tolist() == expected
     assert found.tolist() == [scores[row] for row in expected]

@@ -103,13 +103,12 @@ class LiveSegment:
 
     def df(self, ordinal: int) -> int:
         """Number of documents that hold a term and are not deleted."""
-        if not len(self.gone):
-            return self.segment.starts.item(ordinal + 1) - self.segment.starts.item(ordinal)
         held, _ = self.segment.stored(ordinal)
+        if not len(self.gone):
+            return len(held)
         few, many = (self.gone, held) if len(self.gone) < len(held) else (held, self.gone)
-        at = many.searchsorted(few)
-        at[at == len(many)] = 0
-        return len(held) - int(np.count_nonzero(many[at] == few))
+        in_both = many.take(many.searchsorted(few), mode="clip") == few
+        return len(held) - int(np.count_nonzero(in_both))
 
     def lookup(self, ordinal: int, offsets: Offsets) -> TermCounts:
         """Term frequency in documents (rising), none of them deleted; 0 where a document does not hold the term."""
@@ -283,15 +282,15 @@ def with_texts(
         rows: One or more, rising, above all rows so far and below 2**31, because they are stored as int32.
     """
     assert len(rows) == len(lengths) == len(sources) > 0
-    at, owner = np.asarray(rows, np.int64), np.asarray(sources, np.int64)
+    at, owners = np.asarray(rows, np.int64), np.asarray(sources, np.int64)
     assert (np.diff(at, prepend=corpus.rows - 1) > 0).all() and at[-1] < 2**31
     by_row, indices = _by_row(corpus), at - corpus.rows
     by_row.alive.extend(_spread(indices, True, False))
     by_row.lengths.extend(_spread(indices, lengths, 0))
-    by_row.sources.extend(_spread(indices, owner, NO_SOURCE))
+    by_row.sources.extend(_spread(indices, owners, NO_SOURCE))
     by_row.languages.extend(_spread(indices, languages, 0))
     parts, begins, alive = corpus.parts, running(lengths), by_row.alive.view
-    edges = np.flatnonzero(np.diff(at // BLOCK_ROWS, prepend=-1, append=-1)).tolist()
+    edges = np.flatnonzero(np.diff(at // BLOCK_ROWS, prepend=-1, append=-1)).tolist()  # where the block changes
     for first, stop in pairwise(edges):
         mine = slice(first, stop)
         segment = build(at[mine], lengths[mine], tokens[begins[first] : begins[stop]])
@@ -304,7 +303,7 @@ def with_texts(
         documents=corpus.documents + len(at),
         total_length=corpus.total_length + int(lengths.sum(dtype=np.int64)),
     )
-    return _with_sources(grown, owner, lengths, 1)
+    return _with_sources(grown, owners, lengths, 1)
 
 
 def without_rows(corpus: Corpus, rows: Sequence[int]) -> Corpus:
@@ -316,7 +315,7 @@ def without_rows(corpus: Corpus, rows: Sequence[int]) -> Corpus:
         return corpus
     alive = corpus.alive.copy()
     alive[gone] = False
-    sizes = corpus.lengths[gone]
+    lengths = corpus.lengths[gone]
     shrunk = [part.without(gone) for part in corpus.parts]
     parts = [
         joined_segments([part], alive) if part.dead > DEAD_DOCUMENTS_SHARE_MAX * part.segment.documents else part
@@ -328,9 +327,9 @@ def without_rows(corpus: Corpus, rows: Sequence[int]) -> Corpus:
         alive=alive,
         by_row=_by_row(corpus)._replace(alive=Growing.holding(alive)),
         documents=corpus.documents - len(gone),
-        total_length=corpus.total_length - int(sizes.sum(dtype=np.int64)),
+        total_length=corpus.total_length - int(lengths.sum(dtype=np.int64)),
     )
-    return _with_sources(left, corpus.sources[gone], sizes, -1)
+    return _with_sources(left, corpus.sources[gone], lengths, -1)
 
 
 def merged_parts(corpus: Corpus) -> list[LiveSegment]:
@@ -351,29 +350,33 @@ def _spread(indices: Ints, values: npt.ArrayLike, missing: int) -> npt.NDArray[n
     return spread
 
 
-def _with_sources(corpus: Corpus, owner: Ints, sizes: Int32s, sign: int) -> Corpus:
-    """The corpus with documents of these sources and lengths counted (sign 1) or no longer counted (-1)."""
-    owned = owner != NO_SOURCE
+def _with_sources(corpus: Corpus, owners: Ints, lengths: Int32s, sign: int) -> Corpus:
+    """The corpus with `source_documents` and `source_lengths` after documents were added (sign 1) or removed (-1).
+
+    Args:
+        owners: (n,) source code of each of these documents, or NO_SOURCE.
+    """
+    owned = owners != NO_SOURCE
     if not owned.any():
         return corpus
-    more = max(0, int(owner.max()) + 1 - len(corpus.source_documents))
+    more = max(0, int(owners.max()) + 1 - len(corpus.source_documents))
     counts, totals = (np.pad(values, (0, more)) for values in (corpus.source_documents, corpus.source_lengths))
-    np.add.at(counts, owner[owned], sign)
-    np.add.at(totals, owner[owned], sign * sizes[owned].astype(np.int64))
+    np.add.at(counts, owners[owned], sign)
+    np.add.at(totals, owners[owned], sign * lengths[owned].astype(np.int64))
     return replace(corpus, source_documents=counts, source_lengths=totals)
 
 
 def _appended(parts: Sequence[LiveSegment], new: Segment, alive: Mask) -> tuple[LiveSegment, ...]:
     """The segments with a new one at the end, merged with the last ones as SMALL_SEGMENT and MERGE_RATIO say."""
-    kept, tail, size = list(parts), [LiveSegment(new)], new.size
-    block = [part for part in kept if part.segment.block == kept[-1].segment.block]
-    if block and block[0].segment.block != new.block:  # no more rows come into the last block: merge its segments, once
-        return (*kept[: -len(block)], joined_segments(block, alive), LiveSegment(new))
-    while block and block[-1].segment.size <= max(SMALL_SEGMENT, MERGE_RATIO * size):
-        tail.insert(0, block.pop())
-        kept.pop()
-        size += tail[0].segment.size
-    return (*kept, joined_segments(tail, alive))
+    last_block = [part for part in parts if part.segment.block == parts[-1].segment.block]
+    earlier = parts[: len(parts) - len(last_block)]
+    if last_block and last_block[0].segment.block != new.block:  # the last block gets no more rows: merge it, once
+        return (*earlier, joined_segments(last_block, alive), LiveSegment(new))
+    merged, size = [LiveSegment(new)], new.size
+    while last_block and last_block[-1].segment.size <= max(SMALL_SEGMENT, MERGE_RATIO * size):
+        merged.insert(0, last_block.pop())
+        size += merged[0].segment.size
+    return (*earlier, *last_block, joined_segments(merged, alive))
 
 
 def joined_segments(parts: Sequence[LiveSegment], alive: Mask) -> LiveSegment:
@@ -384,13 +387,19 @@ def joined_segments(parts: Sequence[LiveSegment], alive: Mask) -> LiveSegment:
 
 
 def _frontier(tf: TermCounts, lengths: Int32s) -> tuple[Frontier, Ints]:
-    """The frontier, and for each of its points the index of one document with this tf and length."""
-    shortest = np.full(int(tf.max()) + 1, np.iinfo(np.int32).max, np.int32)
+    """The frontier, and for each of its points the index of one document with this tf and length.
+
+    Args:
+        tf, lengths: (n,) occurrences of the term in each of n documents, and the length of each; n >= 1.
+    """
+    none = np.iinfo(np.int32).max
+    shortest = np.full(int(tf.max()) + 2, none, np.int32)  # by tf: the smallest length of a document with that tf
     np.minimum.at(shortest, tf, lengths)
-    shortest_above = np.minimum.accumulate(shortest[::-1])[::-1]
-    beats_more = np.append(shortest_above[1:], np.iinfo(np.int32).max)
-    points = np.flatnonzero(shortest < beats_more)
+    shortest_from = np.minimum.accumulate(shortest[::-1])[
+        ::-1
+    ]  # by tf: the smallest length with that tf or a larger one
+    points = np.flatnonzero(shortest[:-1] < shortest_from[1:])
     example = np.zeros(len(shortest), np.int64)
-    reached = np.flatnonzero(lengths == shortest[tf])
-    example[tf[reached]] = reached
+    shortest_documents = np.flatnonzero(lengths == shortest[tf])
+    example[tf[shortest_documents]] = shortest_documents
     return (points, shortest[points].astype(np.int64)), example[points]

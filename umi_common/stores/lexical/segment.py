@@ -47,10 +47,10 @@ class Segment:
     offsets: Offsets
     """(P,) rows, counted from the start of the block; rising within a term."""
     tf: TermCounts
-    """(P,) occurrences of the term in the row; the smallest unsigned type that holds them."""
+    """(P,) occurrences of the term in the row; usually one byte each."""
     _rare: dict[int, tuple[Int32s, Int32s]] = field(default_factory=dict)
-    """A cache of at most one entry for `rare_terms`: limit -> the postings of all terms with at most `limit` postings,
-    as (P,) rows, rising, and (P,) term codes."""
+    """The latest limit of `rare_terms` -> the postings of all terms with at most `limit` postings, as (P,) rows,
+    rising, and (P,) term codes."""
 
     @property
     def size(self) -> int:
@@ -86,10 +86,9 @@ class Segment:
 
     def all_postings(self, ordinals: Ints) -> tuple[Ints, Ints]:
         """The postings of n terms, one term after the other: (P,) index into `ordinals`, and (P,) row."""
-        first, sizes = self.starts[ordinals].astype(np.int64), self.sizes(ordinals)
-        of_term = np.repeat(np.arange(len(ordinals)), sizes)
-        at = np.arange(len(of_term)) + np.repeat(first - running(sizes)[:-1], sizes)
-        return of_term, self.offsets[at].astype(np.int64) + self.block
+        sizes = self.sizes(ordinals)
+        at = ranges(self.starts[ordinals].astype(np.int64), sizes)
+        return np.repeat(np.arange(len(ordinals)), sizes), self.offsets[at].astype(np.int64) + self.block
 
     def stored(self, ordinal: int) -> tuple[Offsets, TermCounts]:
         """(offsets, tf) of terms[ordinal] as views."""
@@ -170,10 +169,10 @@ def merge(segments: Sequence[Segment], alive: Mask) -> Segment:
     starts = running(counts)
     offsets = np.empty(starts[-1], np.uint16)
     tf = np.empty(starts[-1], np.result_type(*[segment.tf for segment in kept]))
-    free = starts[:-1].copy()
+    free = starts[:-1].copy()  # for each term, where its next postings go
     for segment, ordinals in zip(kept, merged_ordinals, strict=True):
         sizes = segment.frequencies
-        target = np.repeat(free[ordinals] - segment.starts[:-1], sizes) + np.arange(len(segment.offsets))
+        target = ranges(free[ordinals], sizes)
         offsets[target] = segment.offsets
         tf[target] = segment.tf
         free[ordinals] += sizes
@@ -187,16 +186,15 @@ def recoded(segment: Segment, codes: Ints) -> Segment:
     new = codes[segment.terms]
     order = np.argsort(new, kind="stable")
     sizes = segment.frequencies[order]
-    starts = running(sizes)
-    source = np.repeat(segment.starts[:-1][order] - starts[:-1], sizes) + np.arange(starts[-1])
+    at = ranges(segment.starts[:-1][order].astype(np.int64), sizes)
     return Segment(
         segment.first,
         segment.last,
         segment.documents,
         new[order].astype(np.int32),
-        _short(starts),
-        segment.offsets[source],
-        smallest_type(segment.tf[source]),
+        _short(running(sizes)),
+        segment.offsets[at],
+        smallest_type(segment.tf[at]),
     )
 
 

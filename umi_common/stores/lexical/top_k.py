@@ -80,7 +80,7 @@ def top_k(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexical
         return LexicalHits(np.zeros(0, np.int64), np.zeros(0), query)
     if limits.mask is not None and np.count_nonzero(limits.mask) * len(terms) * 2 < postings:
         rows = limits.mask.nonzero()[0]
-        return LexicalHits(*best(rows, limits.weighted(rows, scorer.score(query, rows)), limits), query)
+        return _hits(query, limits, rows, scorer.score(query, rows))
     if postings + scorer.corpus.rows < PRUNING_PAYS or terms[-1].idf < 0.0:
         return exhaustive(scorer, query, limits)
     return pruned(scorer, query, limits)
@@ -93,12 +93,12 @@ def exhaustive(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Le
         np.add.at(scores, rows, worth)
     scores = _with_floor(scores, query.floor)
     rows = (scores > 0.0).nonzero()[0]
-    return LexicalHits(*best(rows, limits.weighted(rows, scores.take(rows)), limits), query, scores)
+    return _hits(query, limits, rows, scores.take(rows), scores)
 
 
 def pruned(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
     """The best rows by MaxScore; see the module. Every idf must be >= 0."""
-    terms, rest = query.terms, _rest_bounds(scorer, query)
+    terms, rest = query.terms, _rest_bounds(scorer, query)  # rest[i]: the most that terms[i:] add to a score
     largest_weight = _SLACK if limits.weights is None else _SLACK * float(limits.weights.max(initial=0.0))
     taken = max(1, int(np.cumsum([term.df for term in terms]).searchsorted(READ_AT_ONCE, "right")))
     while True:
@@ -107,28 +107,29 @@ def pruned(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexica
             return bounded(scorer, query, limits)
         rows, sums = _summed(_impacts(scorer, query, taken), scorer.corpus.rows)
         factors = limits.factors(rows)
+        # At least k rows score this or more. Terms are taken until a row without them can no longer reach it.
         least = kth(_multiplied(_with_floor(sums, query.floor), factors), limits.k) / _SLACK
         more = next((i for i in range(taken, len(terms)) if rest[i] * largest_weight < least), len(terms))
         if more == taken:
             break
         taken = more
     keep = (_multiplied(sums + rest[taken], factors) * _SLACK >= least).nonzero()[0]
-    keep = keep[sums[keep] > 0.0]
+    keep = keep[sums[keep] > 0.0]  # drops the repeated rows, whose sums are 0
     rows, sums = rows[keep], sums[keep]
     if taken < len(terms):
         order = rows.argsort()
         rows, sums = rows[order], sums[order]
         scorer.add_looked_up(query, taken, rows, sums)
-    return LexicalHits(*best(rows, limits.weighted(rows, _with_floor(sums, query.floor)), limits), query)
+    return _hits(query, limits, rows, _with_floor(sums, query.floor))
 
 
 def bounded(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
     """The best rows by upper bounds: only rows whose bound reaches a threshold are scored.
 
-    The threshold is the k-th best score of the rows with the best bounds. Every idf must be >= 0, and the ceiling of
-    the gain finite.
+    The rows with the best bounds, at least k, are scored first; the threshold is the k-th best of their scores. Every
+    idf must be >= 0, and the ceiling of the gain finite.
     """
-    bounds: npt.NDArray[np.floating] = scorer.bounds(query)
+    bounds: npt.NDArray[np.floating] = scorer.row_bounds(query)
     if limits.mask is not None:
         bounds *= limits.mask
     if limits.weights is not None:
@@ -136,9 +137,9 @@ def bounded(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexic
     least = at_most_kth(bounds, limits.k)
     for _ in range(2):
         rows = (bounds >= least if least > 0.0 else bounds > 0.0).nonzero()[0]
-        scores = limits.weighted(rows, scorer.score(query, rows))
-        least = kth(scores, limits.k)
-    return LexicalHits(*best(rows, scores, limits), query)
+        scores = scorer.score(query, rows)
+        least = kth(limits.weighted(rows, scores), limits.k)
+    return _hits(query, limits, rows, scores)
 
 
 def _summed(lists: Sequence[Impacts], count: int) -> Impacts:
@@ -166,9 +167,12 @@ def _with_floor(scores: Floats, floor: float) -> Floats:
     return np.where(scores > 0.0, scores + floor, 0.0) if floor else scores
 
 
-def best(rows: Ints, scores: Floats, limits: SearchLimits) -> tuple[Ints, Floats]:
-    """The best k of distinct rows by scores > 0, best first."""
-    return best_rows(rows, scores, limits.k, limits.id_of, above=0.0)
+def _hits(
+    query: QueryTerms, limits: SearchLimits, rows: Ints, scores: Floats, all_scores: Floats | None = None
+) -> LexicalHits:
+    """The best k of distinct rows by their weighted scores."""
+    best = best_rows(rows, limits.weighted(rows, scores), limits.k, limits.id_of, above=0.0)
+    return LexicalHits(*best, query, all_scores)
 
 
 def _rest_bounds(scorer: RowScorer, query: QueryTerms) -> list[float]:

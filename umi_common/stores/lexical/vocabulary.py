@@ -12,7 +12,7 @@ import numpy.typing as npt
 from umi_common.stores.arrays import Growing
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
 from umi_common.stores.lexical.corpus import Numbered
-from umi_common.stores.lexical.segment import Int32s
+from umi_common.stores.lexical.segment import Int32s, ranges, running
 
 LETTERS_KEPT = 200_000
 """Largest total length of the pieces whose terms are cached for one analyzer, in characters: some 20,000 pieces, 4 MB.
@@ -49,12 +49,11 @@ class Vocabulary:
         """The texts as term codes; new terms get new codes."""
         languages = list(map(self._analyzer.language_of, texts))
         analyzers = list(map(self._analyzer.of_language, languages))
+        # A step ends after TEXTS_A_STEP texts, and where the analyzer changes.
         starts = [at for at in range(len(texts)) if not at % TEXTS_A_STEP or analyzers[at] is not analyzers[at - 1]]
+        steps = pairwise([*starts, len(texts)])
         try:
-            some = [
-                self._pieces_of(analyzers[start]).code(texts[start:stop])
-                for start, stop in pairwise([*starts, len(texts)])
-            ]
+            some = [self._pieces_of(analyzers[start]).code(texts[start:stop]) for start, stop in steps]
         except BaseException:
             self._by_analyzer.clear()  # a cache may have numbered pieces without having their codes
             raise
@@ -88,15 +87,14 @@ class _PieceCodes:
     def code(self, texts: Sequence[str]) -> tuple[Int32s, Int32s]:
         """`Coded.lengths` and `Coded.tokens` of some texts. After an error the cache may not be used again."""
         cut = list(map(pieces, texts))
-        ends = np.cumsum([0, *map(len, cut)])
+        ends = np.cumsum([0, *map(len, cut)])  # text i has the pieces ends[i] to ends[i + 1] of all
         numbers = np.fromiter(map(self._pieces.__getitem__, chain.from_iterable(cut)), np.int64, int(ends[-1]))
         new = len(self._pieces) + 1 - len(self._starts.view)
         self._cache_codes(list(islice(reversed(self._pieces), new))[::-1])  # the last `new` pieces, in order
         starts = self._starts.view
         sizes = starts[numbers + 1] - starts[numbers]
-        before = np.concatenate([[0], np.cumsum(sizes)])
-        indices = np.repeat(starts[numbers] - before[:-1], sizes) + np.arange(before[-1])
-        return np.diff(before[ends]).astype(np.int32), self._codes.view[indices]
+        lengths = np.diff(running(sizes)[ends]).astype(np.int32)
+        return lengths, self._codes.view[ranges(starts[numbers], sizes)]
 
     def _cache_codes(self, new: Sequence[str]) -> None:
         """Cache the codes of new pieces. Plain words are stemmed in one call; the few other pieces are analysed one by
