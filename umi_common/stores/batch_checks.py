@@ -14,14 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from umi_common.errors import (
-    ConfigError,
-    DuplicateId,
-    InputError,
-    InvalidChunk,
-    InvalidLimit,
-    InvalidVector,
-)
+from umi_common.errors import ConfigError, DuplicateId, InputError, InvalidChunk, InvalidLimit, InvalidVector
 from umi_common.pool import Vectors, unit_vectors
 from umi_common.protocols import Embedder
 from umi_common.stores.document_embedder import embedded
@@ -97,7 +90,12 @@ def valid_batch(
     batch = list(items)
     if checked_on_invalid(on_invalid) == "skip":
         return _without_invalid(batch, vectors, dim)
-    chunks = checked_chunks(_as_chunk(index, item) for index, item in enumerate(batch))
+    chunks = [_as_chunk(index, item) for index, item in enumerate(batch)]
+    repeated = [id for id, count in Counter(chunk.id for chunk in chunks).items() if count > 1]
+    if repeated:
+        raise DuplicateId(
+            f"{len(repeated)} ids occur more than once in this batch, such as {repeated[:3]}; keep one chunk of each id"
+        )
     return ValidBatch(chunks, None if vectors is None else checked_vectors(vectors, chunks, dim), ())
 
 
@@ -196,25 +194,6 @@ def _rows_of_one_length(vectors: Any, batch: list[Any], dim: int | None) -> Vect
     return np.stack([row if row is not None and row.shape == (width,) else missing for row in rows])
 
 
-def checked_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:
-    """The chunks as a list.
-
-    Raises:
-        InvalidChunk: If an item is not a Chunk.
-        DuplicateId: If two chunks have the same id; names the first three such ids.
-    """
-    batch = list(chunks)
-    for index, chunk in enumerate(batch):
-        if not isinstance(chunk, Chunk):
-            raise InvalidChunk(f"item {index} is {type(chunk).__name__}; expected umi_common.Chunk")
-    repeated = [id for id, count in Counter(chunk.id for chunk in batch).items() if count > 1]
-    if repeated:
-        raise DuplicateId(
-            f"{len(repeated)} ids occur more than once in this batch, such as {repeated[:3]}; keep one chunk of each id"
-        )
-    return batch
-
-
 def checked_vectors(vectors: object, chunks: Sequence[Chunk], dim: int | None) -> Vectors:
     """A caller's own vectors as (n, dim) unit rows.
 
@@ -227,10 +206,10 @@ def checked_vectors(vectors: object, chunks: Sequence[Chunk], dim: int | None) -
         raise InvalidVector(
             f"vectors are not a matrix of numbers ({error}); expected one row of numbers for each chunk"
         ) from error
-    expected = f"({len(chunks)}, {'dimension' if dim is None else dim})"
     if not chunks and not matrix.size:
         return np.zeros((0, 0 if dim is None else dim), dtype=np.float32)
     if matrix.ndim != 2 or len(matrix) != len(chunks) or not matrix.shape[1] or dim not in (None, matrix.shape[1]):
+        expected = f"({len(chunks)}, {'dimension' if dim is None else dim})"
         raise InvalidVector(f"vectors have shape {matrix.shape}; expected {expected}, one row for each chunk")
     finite = np.isfinite(matrix).all(axis=1)
     if not finite.all():
@@ -258,7 +237,7 @@ def checked_directory(path: object) -> Path:
     if URL.match(str(path)):
         raise ConfigError(f"path is {str(path)!r:.80}, a URL; expected a directory's name on this machine")
     if isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path):
-        with suppress(RuntimeError):
+        with suppress(RuntimeError):  # raised for the home directory of an unknown user
             return Path(path).expanduser().absolute()
     raise ConfigError(f"path is {path!r:.80}; expected a directory's name")
 

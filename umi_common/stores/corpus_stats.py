@@ -223,7 +223,8 @@ class Calibration:
             self._codes = np.array([code for _, _, code in self._order], dtype=np.int64)
         several = self._codes[sizes[self._codes] > 1]
         counted = np.minimum(sizes[several], SOURCE_CHUNKS_MAX)
-        chosen: list[int] = several[np.cumsum(counted) - counted < SAMPLE_CHUNKS_MAX].tolist()
+        before = np.cumsum(counted) - counted  # of each source, the chunks of the sources before it
+        chosen: list[int] = several[before < SAMPLE_CHUNKS_MAX].tolist()
         return chosen
 
     def _sum_up(self, chosen: list[int], sizes: Ints, rows: Rows, vectors: RowVectors, lengths: Lengths) -> None:

@@ -333,7 +333,7 @@ def _needs_vector(request: RecallRequest, probe: Probe) -> bool:
 
 
 def _to_embed(requests: Sequence[RecallRequest], embedder: QueryEmbedder) -> tuple[list[str], float]:
-    """The texts of the probes that need a vector, and the longest time limit of the requests."""
+    """The texts of the probes that need a vector (see `Probe.typed`), and the longest time limit of the requests."""
     probes = [probe for request in requests for probe in request.probes if _needs_vector(request, probe)]
     texts = [probe.text if embedder.packaged or probe.typed is None else probe.typed for probe in probes]
     return texts, max((request.embedder_timeout_seconds for request in requests), default=0.0)

@@ -284,7 +284,7 @@ class SideIndex:
         ids, rows = facts["ids"], np.arange(len(facts["ids"]))
         source = arrays["source"]
         alive = saved.corpus.alive
-        self.table = RowTable.restored(ids, rows, source, arrays["position"], arrays["time"], alive, sources)
+        self.table = RowTable(ids, rows, source, arrays["position"], arrays["time"], alive, sources)
         counts = np.bincount(source[source != NO_SOURCE], minlength=len(sources)).tolist()
         self._in_source = Counter(dict(zip(sources, counts, strict=True)))
         self.skipped, self.derived = set(facts["skipped"]), set(facts["derived"])

@@ -177,7 +177,7 @@ def remove_others(directory: Path, saved: SavedVectors | None) -> None:
 def _mapped(file: BinaryIO, dtype: Any, saved: SavedVectors, sums: Sums | None) -> Growing[Any]:
     rows = Growing.mapped(file, dtype, saved.dim, saved.rows)
     data = _bytes_of(rows.view)
-    whole = len(data) // _BLOCK * _BLOCK
+    whole = len(data) // _BLOCK * _BLOCK  # `_sums` copies what is no whole block: so only the end of the file
     if sums is not None and not np.array_equal(_sums(data[:whole], 0) + _sums(data[whole:], whole), sums):
         raise ValueError("the saved vectors or their codes do not have their checksums")
     return rows

@@ -170,7 +170,7 @@ def _check_vectors(core: Core) -> list[str]:
 
 
 def _first_named(problems: list[str], what: str) -> list[str]:
-    """The first DAMAGED_NAMED problems. If there are more, a last item says so, and that they concern `what`."""
+    """The first DAMAGED_NAMED problems; if there are more, a last item says so of `what`, "chunks" or "vectors"."""
     if len(problems) <= DAMAGED_NAMED:
         return problems
     more = f"umi.db: more than {DAMAGED_NAMED} {what} are damaged; the first {DAMAGED_NAMED} are named; {RESTORE}"

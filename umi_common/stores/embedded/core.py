@@ -222,19 +222,18 @@ class Core:
             vectors: (n, dim), aligned with `entries`; None: only the contents are compared.
         """
         seqs = self.indexes.table.seqs_of([entry.id for entry in entries])
-        known = {at: seq for at, seq in enumerate(seqs) if seq is not None}
-        stored = self.ledger.checksums(list(known.values())) if known else {}
-        changed = {seq: entries[at] for at, seq in known.items() if stored.get(seq, (b"",))[0] != entries[at].digest}
+        known = {seq: at for at, seq in enumerate(seqs) if seq is not None}
+        stored = self.ledger.checksums(list(known)) if known else {}
+        changed = {seq for seq, at in known.items() if seq not in stored or stored[seq][0] != entries[at].digest}
         with suppress(LedgerDamaged):  # an unreadable row counts as changed, so it is replaced
+            # The digests of equal contents differ if the keys of their metadata are in another order.
             for seq, row in self.ledger.entries(list(changed)).items():
-                if same_content(row, changed[seq]):
-                    del changed[seq]
-        same = {}
-        for at, seq in known.items():
-            _, checksum = stored.get(seq, (None, None))
-            same_vector = vectors is None or next(encode_vectors(vectors[at : at + 1]))[1] == checksum
-            if seq not in changed and same_vector:
-                same[entries[at].id] = seq
+                if same_content(row, entries[known[seq]]):
+                    changed.remove(seq)
+        same = {entries[at].id: seq for seq, at in known.items() if seq not in changed}
+        if vectors is not None:
+            checksums = {entries[at].id: next(encode_vectors(vectors[at : at + 1]))[1] for at in known.values()}
+            same = {id: seq for id, seq in same.items() if stored[seq][1] == checksums[id]}
         return same
 
     def commit(self, deleted: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:

@@ -1,8 +1,8 @@
 """The arrays of a store that have one entry per row: one row for each chunk, removed ones included.
 
-When rows get new numbers, all arrays are replaced.
-
-A search keeps the snapshot that it started with, so a row number means the same chunk from its start to its end.
+In: the ledger, arrays that an earlier process saved, and the changes of each commit. Out: a `StoreSnapshot` after each
+change. When rows get new numbers, a new `RowData` replaces all arrays. A search keeps the snapshot that it started
+with, so a row number means the same chunk from its start to its end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -78,6 +78,16 @@ class StoreSnapshot:
         return allowed_rows(self.rows, self.row_data.columns, where, window)
 
 
+class _Loaded(NamedTuple):
+    """Arrays, and the changes of the ledger that they lack."""
+
+    lexical: LexicalIndex
+    table: RowTable
+    calibration: Calibration
+    vectors: VectorRows
+    change: Change
+
+
 class RowData:
     """Rows, vectors, metadata and postings. One writer at a time; readers use a `StoreSnapshot`.
 
@@ -90,81 +100,80 @@ class RowData:
     def __init__(
         self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig, *, fresh: bool, columns: bool
     ) -> None:
-        self._cached: LruCache[int, Chunk] = LruCache(CHUNKS_CACHED)
         self._ledger = ledger
         self._directory, self.analyzer = directory, Analyzer(analyzer)
+        self._cached: LruCache[int, Chunk] = LruCache(CHUNKS_CACHED)
         self.columns: MetadataColumns | None = None
         """The metadata of the rows; None: not read yet."""
         self.columns_from: Mark | None = None
         """State of the ledger from which the columns were read."""
         self._names: Names | None = None
+        """The names of the rows; None: not read yet."""
         self._reading = threading.Lock()
         """Held while the metadata columns or the names are read from the ledger, or get new rows."""
-        with ledger.snapshot() as connection:
-            self._read(connection, fresh=fresh or not ledger.count(connection))
-            if columns:
-                self._read_columns(connection)
-
-    def _read(self, connection: Connection, *, fresh: bool) -> None:
-        """Load the saved arrays, unless `fresh`, and apply the later changes of the ledger."""
-
-        def belongs(at: Mark) -> bool:  # whether arrays saved at `at` can be completed from the ledger
-            return self._ledger.deleted(connection, at) is not None
-
         self.lexical_fault: str | None = None
         """Why the lexical index cannot answer; None: it can."""
         self._unsaved = 0
         """Number of rows added and removed since the arrays were saved."""
-        self._index, saved = LexicalIndex(self.analyzer), None
-        if self._directory is not None and not fresh:
-            self._index, saved = LexicalIndex.load(self._directory, self.analyzer, belongs) or (self._index, None)
-        self.table = RowTable()
-        """The row and the sequence number of each chunk by id, and the sources; `apply` changes it."""
-        self.calibration = Calibration()
-        self._vectors = VectorRows(np.zeros((0, 0), dtype=np.float32))
-        change = self._ledger.changes(connection, None if saved is None else saved.mark)
-        assert change is not None  # `belongs` was true
-        if saved is None or self._restore(saved, change, connection):
+        with ledger.snapshot() as connection:
+            loaded = None if fresh or not ledger.count(connection) else self._saved_arrays(connection)
+            if loaded is None:
+                change = ledger.changes(connection, None)
+                assert change is not None  # it may be None only for the changes after a mark
+                vectors = VectorRows(np.zeros((0, 0), dtype=np.float32))
+                loaded = _Loaded(LexicalIndex(self.analyzer), RowTable(), Calibration(), vectors, change)
+            self._index, self.table, self.calibration, self._vectors, change = loaded
+            self._mark, self._rows = change.mark, self.table.snapshot()
             self.apply(change)
-        else:
-            self._read(connection, fresh=True)  # raises if the ledger has lost rows
+            if columns:
+                self._read_columns(connection)
 
-    def _restore(self, saved: Saved, change: Change, connection: Connection) -> bool:
-        """Use the saved table, calibration and vectors. Returns False if the saved rows and the later changes are not
-        as many as the chunks of the ledger; all must then be read anew."""
-        ids, corpus, arrays = saved.facts["ids"], saved.corpus, saved.arrays
+    def _saved_arrays(self, connection: Connection) -> _Loaded | None:
+        """The saved arrays. None: there are none that the ledger's changes complete, or the number of rows afterwards
+        would not be the number of the ledger's chunks."""
+
+        def belongs(at: Mark) -> bool:
+            return self._ledger.deleted(connection, at) is not None
+
+        found = None if self._directory is None else LexicalIndex.load(self._directory, self.analyzer, belongs)
+        if found is None:
+            return None
+        index, saved = found
+        change = self._ledger.changes(connection, saved.mark)
+        assert change is not None  # `belongs` was true
+        corpus, arrays = saved.corpus, saved.arrays
         by_row = (saved.seqs, corpus.sources, arrays["position"], arrays["time"], corpus.alive)
-        self.table = RowTable.restored(ids, *by_row, saved.sources)
-        self.calibration = Calibration(arrays["id checksums"])
+        table = RowTable(saved.facts["ids"], *by_row, saved.sources)
         alive = corpus.alive.copy()
-        alive[self.table.snapshot().rows_of_seqs(change.deleted)] = False
+        alive[table.snapshot().rows_of_seqs(change.deleted)] = False
         count = self._ledger.rows(connection)
         if np.count_nonzero(alive) + len(change.heads) != count:
-            return False
-        mapped = self._mapped_vectors(saved)
-        if mapped is None:
-            stored = self._ledger.vectors(connection, expected=count)
-            vectors = np.zeros((len(alive), stored.shape[1]), dtype=np.float32)
-            vectors[alive] = stored[: np.count_nonzero(alive)]
-            mapped = VectorRows(vectors)
-        self._vectors = mapped
-        return True
+            return None
+        vectors = self._saved_vectors(saved, alive, count, connection)
+        return _Loaded(index, table, Calibration(arrays["id checksums"]), vectors, change)
 
-    def _mapped_vectors(self, saved: Saved) -> VectorRows | None:
-        """The vectors that were saved with the index; None: there are none, or their files cannot be used."""
-        if self._directory is None or VECTORS not in saved.facts:
-            return None
-        try:
-            return VectorRows.restored(self._directory, saved.facts, saved.arrays)
-        except (OSError, ValueError) as error:
-            log.warning("the saved vectors cannot be used (%s); reading them from the ledger", error)
-            return None
+    def _saved_vectors(self, saved: Saved, alive: Mask, count: int, connection: Connection) -> VectorRows:
+        """The vectors of the saved rows: from the files that were saved with the index, or else from the ledger.
+
+        Args:
+            alive: (n,) whether the ledger still holds each saved row.
+            count: Number of vectors in the ledger: those of the living saved rows, and then those of later rows.
+        """
+        if self._directory is not None and VECTORS in saved.facts:
+            try:
+                return VectorRows.restored(self._directory, saved.facts, saved.arrays)
+            except (OSError, ValueError) as error:
+                log.warning("the saved vectors cannot be used (%s); reading them from the ledger", error)
+        stored = self._ledger.vectors(connection, expected=count)
+        vectors = np.zeros((len(alive), stored.shape[1]), dtype=np.float32)
+        vectors[alive] = stored[: np.count_nonzero(alive)]
+        return VectorRows(vectors)
 
     def apply(self, change: Change) -> StoreSnapshot:
         """Add a change, and return the snapshot after it. If an exception is raised, the data are inconsistent and must
         be built again. An error of the lexical index sets `lexical_fault` and is not raised, because the write is
         already committed."""
-        dead = self.table.snapshot().rows_of_seqs(change.deleted)
+        dead = self._rows.rows_of_seqs(change.deleted)
         rows = self.table.append(change.heads)
         self.table.remove(dead)  # after the append, so that readers always find a row of a replaced id
         if not len(self._vectors.view):

@@ -26,6 +26,8 @@ Mask = npt.NDArray[np.bool_]
 
 MISSING = np.iinfo(np.int64).min
 """Entry of `position` or `time` for a chunk that has none."""
+NO_NUMBERS: Ints = np.zeros(0, dtype=np.int64)
+NO_ROWS: Mask = np.zeros(0, dtype=np.bool_)
 UNKNOWN = -1
 """Row number for an id that has no living row."""
 MICROSECONDS_PER_HOUR = 3_600_000_000
@@ -102,7 +104,7 @@ class Rows:
         tied = (np.diff(self.source[order]) == 0) & (np.diff(self.position[order]) == 0)
         if tied.any():
             involved = distinct(np.concatenate([order[:-1][tied], order[1:][tied]]))
-            by_id = np.zeros(len(self), dtype=np.int64)
+            by_id = np.zeros(len(self), dtype=np.int64)  # of each tied row, its place among these by id
             by_id[sorted(involved.tolist(), key=self.ids.__getitem__)] = np.arange(len(involved))
             order = rows[np.lexsort((by_id[rows], self.position[rows], self.source[rows]))]
         return order
@@ -202,33 +204,34 @@ class Rows:
 
 
 class RowTable:
-    """All rows so far, by row number. Rows are appended and marked dead, never removed. One writer at a time."""
+    """All rows so far, by row number. Rows are appended and marked dead, never removed. One writer at a time.
 
-    def __init__(self, sources: Sequence[str] = ()) -> None:
-        self._ids: list[str] = []
-        self._seq = Growing(np.int64)
-        self._source = Growing(np.int64)
-        self._position = Growing(np.int64)
-        self._time = Growing(np.int64)
-        self._alive = Growing(np.bool_)
-        self._by_id: dict[str, int] = {}
+    Args:
+        ids: Ids of the first rows; "" for a dead row.
+        seq, source, position, time, alive: Of the first rows, as in `Rows`.
+        sources: Names of the sources by code.
+    """
+
+    def __init__(
+        self,
+        ids: Sequence[str] = (),
+        seq: Ints = NO_NUMBERS,
+        source: Ints = NO_NUMBERS,
+        position: Ints = NO_NUMBERS,
+        time: Ints = NO_NUMBERS,
+        alive: Mask = NO_ROWS,
+        sources: Sequence[str] = (),
+    ) -> None:
+        self._ids = list(ids)
+        self._seq, self._source, self._position, self._time = map(Growing.copied, (seq, source, position, time))
+        self._alive = Growing.copied(alive)
+        self._by_id = {id: row for row, id in enumerate(ids) if id}
+        """Id -> its living row."""
         self._last: Rows | None = None
+        """The latest snapshot; None: none was made yet."""
         self.sources = list(sources)
         """Names of the sources by code; append-only."""
         self._codes: dict[str | None, int] = {name: code for code, name in enumerate(sources)} | {None: NO_SOURCE}
-
-    @classmethod
-    def restored(
-        cls, ids: list[str], seq: Ints, source: Ints, position: Ints, time: Ints, alive: Mask, sources: Sequence[str]
-    ) -> RowTable:
-        """A table with the content of a snapshot; the arrays are copied. In `ids`, a dead row has the id ""."""
-        table = cls(sources)
-        table._ids, table._by_id = ids, dict(zip(ids, range(len(ids)), strict=True))
-        table._by_id.pop("", None)
-        arrays = [Growing.copied(array) for array in (seq, source, position, time)]
-        table._seq, table._source, table._position, table._time = arrays
-        table._alive = Growing.copied(alive)
-        return table
 
     def __len__(self) -> int:
         return len(self._ids)
