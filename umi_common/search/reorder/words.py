@@ -110,4 +110,9 @@ def best_added(scores: Floats, g: Floats, keys: Floats | float = 1.0) -> Floats:
 
 def _h_and_w(g: Floats) -> tuple[Floats, Floats]:
     h = g / np.where(g.any(axis=0), g.max(axis=0), 1.0)
-    return h, np.where(h.any(axis=0), (h == 0).mean(axis=0), 0.0)
+    return h, lacking_share(h)
+
+
+def lacking_share(g: Floats) -> Floats:
+    """(P,) for g of P parts in n candidates: the share of candidates that lack the part; 0 if all lack it."""
+    return np.asarray(np.where(g.any(axis=0), (g == 0).mean(axis=0), 0.0))

@@ -1,8 +1,9 @@
 """Find the parts of a query that are looked up verbatim, and raise the candidates that hold them.
 
 For part p of the query and candidate i, the modules `codes`, `names`, `phrases` and `entries` of this folder define
-g(p, i) >= 0: how well i holds p. Scores are `words.raised` with g. Names always count. Of the other parts, only the
-first item of this list that a candidate holds counts:
+g(p, i) >= 0: how well i holds p. Scores are `words.raised` with g. Names always count; g of a name is 1 larger in a
+text that defines it (module `definitions`). Of the other parts, only the first item of this list that a candidate holds
+counts:
 
     1. phrases, short codes and identifiers
     2. the query without its function words, as a phrase
@@ -11,7 +12,7 @@ first item of this list that a candidate holds counts:
 
 Each identifier and full name then adds `words.best_added`, where g of an identifier is 1 in each text that holds it.
 These parts count more, because few texts hold them, these texts share few other words with the query, and vectors do
-not represent such parts.
+not represent such parts. A text that defines a name gains as much for it, times f of the module `definitions`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from umi_common.pool import Floats, Ints, Pool
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, FAR_CANDIDATES, Best
 from umi_common.search.reorder.lookup.codes import Code, codes_held, codes_in, with_words_beside
+from umi_common.search.reorder.lookup.definitions import names_defined, words_beside_held
 from umi_common.search.reorder.lookup.entries import entries_held, heads_in
 from umi_common.search.reorder.lookup.names import (
     acronyms_in,
@@ -68,7 +70,7 @@ class Lookup(NamedTuple):
     identifiers: list[Code]
     """Codes of at least `codes.IDENTIFIER_DIGITS` digits, such as the number of an order."""
     beside: list[str]
-    """The words beside short codes: those of the query that have only letters, without function words."""
+    """The words beside short codes and names: those of the query that have only letters, without function words."""
     names: list[re.Pattern[str]]
     """Patterns of names from programs and of acronyms."""
     keywords: list[str]
@@ -169,12 +171,16 @@ def reorder_by_lookup(best: Best, *, sought: Lookup, weight: float, terms_of: Te
     identifiers = codes_held(texts, sought.identifiers)
     full_names = full_names_held(texts, sought.full_names, sought.possible_names)
     words = _words_held(best, sought, identifiers, terms_of)
-    g = np.hstack([words, names_held(texts, sought.names), full_names])
+    defined = names_defined(texts, sought.names)
+    g = np.hstack([words, names_held(texts, sought.names) + defined, full_names])
     held = int(g.any(axis=1).sum())
     best.facts.update(_counts(sought), held=held)
     if not held:
         return best.ranked
-    return best.sorted_by(raised(own, g, weight) + best_added(own, np.hstack([identifiers > 0, full_names])))
+    added = best_added(own, np.hstack([identifiers > 0, full_names]))
+    if defined.any():
+        added += best_added(own, defined) * words_beside_held(texts, sought.beside, best.pool.source[best.rows])
+    return best.sorted_by(raised(own, g, weight) + added)
 
 
 def _words_held(best: Best, sought: Lookup, identifiers: Floats, terms_of: TermsOf) -> Floats:

@@ -1,0 +1,89 @@
+"""A question about an option, a setting or a function finds the text that describes it, before those that use it."""
+
+from __future__ import annotations
+
+import pytest
+
+from umi_common import Chunk, DualRetriever, HybridStore
+from umi_common.search.reorder.lookup.definitions import names_defined
+from umi_common.search.reorder.lookup.names import program_names_in
+
+MANUAL = {
+    "synopsis": "git grep - search in files\n\nSYNOPSIS\ngit grep [-a | --text] [--heading] [--break]\n"
+    "    [--break | --no-break] [-C <num>] [--no-index] [<pathspec>...]\n\nDESCRIPTION\nLook for patterns in files.",
+    "use": "An alias saves time: git config alias.g 'grep --break --heading' stores it in the configuration, and git g"
+    " is then the command with its options.",
+    "described": "files of any kind, unless ignored.\n\n--heading\n    Show the name of a file above its matches."
+    "\n\n--break\n    Print an empty line between matches from different files.\n\n-C NUM, --context=NUM\n"
+    "    Show leading and trailing lines of each match that git grep finds.",
+    "index": "--no-index\n    Search files that are not managed, as a plain grep would do in any directory.",
+    "ignored": "Files named in .gitignore are searched, too. The gitignore mechanism is useful with --no-index in any\n"
+    "directory, where a search would find binary files.",
+}
+SETTINGS = {
+    "intro": "Memory is set in the file of settings. With more work_mem a sort needs no temporary file on the disk.",
+    "defined": "by each connection.\n\nwork_mem (integer)\n\nSets the largest memory of a sort or a hash table.",
+    "hint": "If a query is slow, look at its plan, raise work_mem for this session, and run the query again.",
+    "code": "def main():\n    pool = get_pool(5)\n    if pool.size < 5:\n        return None\n    return pool.first()",
+    "function": "class Pools:\n    size = 4\n\n    def get_pool(self, number):\n        return self.pools[number]",
+    "exists": "Deprecated.\n\n### `fs.exists(path, callback)`\n\nTests whether the path exists.",
+    "race": "Do not call fs.exists before fs.open: another process may change the file, which is a race.",
+}
+OTHERS = [f"git {verb}, like git grep, reads the index. See git help {verb}." for verb in ("add", "log", "mv", "rm")]
+
+
+@pytest.fixture(scope="module")
+def umi():
+    with HybridStore.open() as store:
+        store.add([Chunk(name, text, source="git-grep.txt") for name, text in MANUAL.items()])
+        store.add([Chunk(name, text) for name, text in SETTINGS.items()])
+        store.add([Chunk(f"other {n}", text) for n, text in enumerate(OTHERS)])
+        yield DualRetriever(store)
+
+
+@pytest.mark.parametrize(
+    ("question", "right"),
+    [
+        ("what does --break of git grep do", "described"),
+        ("git grep --break meaning", "described"),
+        ("git grep --context", "described"),
+        ("git grep --no-index", "index"),
+        ("what is work_mem", "defined"),
+        ("get_pool", "function"),
+        ("what does fs.exists do?", "exists"),
+    ],
+)
+def test_the_text_that_describes_a_name_comes_before_those_that_use_it(umi, question, right):
+    assert umi.search(question).ids[0] == right
+
+
+@pytest.mark.parametrize(
+    ("question", "right"),
+    [
+        ("--no-index with the gitignore mechanism", "ignored"),
+        ("--break in the configuration as an alias", "use"),
+        ("fs.exists before fs.open a race?", "race"),
+    ],
+)
+def test_a_text_on_the_other_words_of_the_question_comes_before_the_description(umi, question, right):
+    assert umi.search(question).ids[0] == right
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "defines"),
+    [
+        ("-C NUM, -NUM, --context=NUM", "--context", True),
+        ("       -h, --human-readable  with -l, print sizes", "-l", False),
+        ("-F <file>::", "-F", True),
+        ("* `--no-warnings`: silences them", "--no-warnings", True),
+        ("[--quiet] [--force]", "--quiet", False),
+        ("{-x|--extract}", "--extract", False),
+        ("core.editor::", "core.editor", True),
+        ("set core.editor first", "core.editor", False),
+        ("pub fn read_line(&self)", "read_line", True),
+        ("if read_line(x):", "read_line", False),
+    ],
+)
+def test_a_line_defines_the_name_with_which_it_begins(line, name, defines):
+    names = program_names_in(name)
+    assert names_defined(["Some text\n" + line, "of another"], names)[:, 0].tolist() == [float(defines), 0.0]
