@@ -71,7 +71,10 @@ def test_index_says_what_it_did_and_what_to_do_next(notes, tmp_path):
     first = run("index", notes, "--store", tmp_path / "store")
     assert "3 files: 3 indexed as 4 chunks, 0 unchanged" in first.output
     assert 'next: umi search "your question"' in first.output
-    assert "0 indexed as 0 chunks, 3 unchanged" in run("index", notes, "--store", tmp_path / "store").output
+    assert "0 indexed as 0 chunks, 3 unchanged; " in run("index", notes, "--store", tmp_path / "store").output
+    (tmp_path / "damaged.pdf").write_bytes(b"%PDF-1.4 nonsense")
+    again = umi("index", notes, tmp_path / "damaged.pdf", "--store", tmp_path / "store")
+    assert "4 files: 0 indexed as 0 chunks, 3 unchanged, 1 skipped; " in again.stdout
 
 
 @pytest.fixture
@@ -365,7 +368,7 @@ def test_a_damaged_ledger_ends_verify_with_1(notes, tmp_path):
         (("index", "nothing"), 1, "umi: nothing does not exist; give files or folders that do"),
         (("search", "x", "--where", "speaker"), 1, "umi: .umi holds no store"),
         (("search",), 2, "umi: Missing argument"),
-        (("serch", "x"), 2, "umi: No such command 'serch'"),
+        (("serch", "x"), 2, "umi: No such command 'serch'. Did you mean 'search'? See: "),
         (("search", "x", "--limit", "0"), 2, "umi: Invalid value for '--limit'"),
         (("explain", "x", "--html", "nowhere/why.html"), 1, "umi: .umi holds no store"),
     ],
@@ -376,6 +379,12 @@ def test_an_error_is_one_line_with_its_fix(tmp_path, arguments, code, said):
     assert done.stderr.startswith(said)
     assert len(done.stderr.strip().splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_a_question_without_quotation_marks_is_told_to_have_them(tmp_path):
+    done = umi("search", "what", "do", "they", "want?", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "(do they want?); put a question of several words in quotation marks. See: " in done.stderr
 
 
 @pytest.mark.parametrize("condition", ["speaker", "year>=2023", "year > 2023", "year!=2023", "year==2023"])
@@ -444,7 +453,7 @@ def test_a_file_that_can_no_longer_be_read_is_counted_as_outdated(notes, tmp_pat
     assert "outdated" not in umi(*command).stdout
     lines.write_text("nonsense")
     done = umi(*command)
-    assert "unchanged, 1 outdated; " in done.stdout
+    assert "unchanged, 1 skipped, 1 outdated; " in done.stdout
     assert done.stderr.endswith("; what an earlier run stored of it can still be found\n")
     assert json.loads(umi(*command, "--json").stdout)["outdated"] == 1
 

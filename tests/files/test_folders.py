@@ -328,6 +328,24 @@ def test_what_was_indexed_from_a_path_that_is_gone_is_removed_if_asked_for(store
         index(store, ["~nobody-of-this-name/notes"], remove_missing=True)
 
 
+def test_a_nightly_run_over_an_empty_mount_point_keeps_what_was_indexed_from_the_disk(store, folder, tmp_path):
+    (tmp_path / "other.md").write_text("the shed")
+    index(store, [folder, tmp_path / "other.md"])
+    disk, before = folder.rename(tmp_path / "disk"), store.ids()
+    folder.mkdir()
+    for paths in (folder, [tmp_path / "other.md", folder]):
+        with pytest.raises(FileUnreadable, match=r"docs is empty, .*not mounted, .*remove_missing=True"):
+            index(store, paths)
+    assert store.ids() == before
+    folder.rmdir()
+    disk.rename(folder)
+    assert index(store, [folder]).unchanged == 2
+    shutil.rmtree(folder)
+    folder.mkdir()
+    assert index(store, [folder], remove_missing=True).removed == 2
+    assert index(store, [folder]).files == 0  # nothing is indexed of it any more
+
+
 @pytest.mark.parametrize("paths", [None, 5, b"docs", "", [None], [""]])
 def test_what_is_no_path_is_refused_and_an_empty_one_is_not_the_current_directory(store, folder, monkeypatch, paths):
     monkeypatch.chdir(folder)

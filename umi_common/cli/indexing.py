@@ -44,7 +44,7 @@ def index(
     remove_missing: Annotated[
         bool,
         typer.Option(
-            "--remove-missing", help="Allow PATHS that no longer exist, and remove what was indexed from them."
+            "--remove-missing", help="Allow PATHS that are gone or empty now, and remove what was indexed from them."
         ),
     ] = False,
     follow_symlinks: Annotated[
@@ -96,11 +96,11 @@ def index(
 
 
 def _print(report: Report, store: Path, chunks_in_store: int) -> None:
-    removed = f", {report.removed} removed" if report.removed else ""
-    new = f"{report.indexed} indexed as {report.chunks} chunks"
-    outdated = f", {report.outdated} outdated" if report.outdated else ""
-    same = f"{report.unchanged} unchanged"
-    typer.echo(f"{report.files} files: {new}, {same}{removed}{outdated}; {store} holds {chunks_in_store} chunks")
+    unread = 0 if report.stopped else report.files - report.indexed - report.unchanged
+    counts = {"skipped": unread, "outdated": report.outdated, "removed": report.removed}
+    others = "".join(f", {count} {name}" for name, count in counts.items() if count)
+    read = f"{report.indexed} indexed as {report.chunks} chunks, {report.unchanged} unchanged"
+    typer.echo(f"{report.files} files: {read}{others}; {store} holds {chunks_in_store} chunks")
     if report.left_out:
         kinds = sorted(report.left_out.items(), key=lambda kind: (-kind[1], kind[0]))
         more = f", and {len(kinds) - KINDS_SHOWN} more kinds" if len(kinds) > KINDS_SHOWN else ""

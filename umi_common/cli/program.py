@@ -87,7 +87,10 @@ def main() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":  # typer has printed the help
             raise SystemExit(WRONG_USAGE) from error
         path = "umi" if context is None else context.command_path
-        _end(f"{usage().rstrip('.')}. See: {path} --help", WRONG_USAGE)
+        message = usage().rstrip(".")
+        if message.startswith("Got unexpected extra argument"):
+            message += "; put a question of several words in quotation marks"
+        _end(f"{message}{'' if message.endswith('?') else '.'} See: {path} --help", WRONG_USAGE)
     raise SystemExit(code if isinstance(code, int) else 0)
 
 

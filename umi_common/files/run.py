@@ -63,8 +63,8 @@ def index(
             without a directory, sources are absolute paths.
         part_bytes: Size of a range of records and of a batch of parts, in bytes, at least 1. After a kill the next run
             repeats about this much. Finished files are not repeated after a change of this size.
-        remove_missing: Whether `paths` may name files and folders that no longer exist; chunks indexed from them are
-            then removed.
+        remove_missing: Whether `paths` may name files and folders that no longer exist, and empty folders of which an
+            earlier run indexed files; chunks indexed from them are then removed.
         follow_symlinks: Whether to read files outside of `paths` through symbolic links. False: such a link is skipped,
             and chunks that an earlier run indexed through it are removed.
         max_file_bytes: Largest size of a file in bytes, at least 1; a larger file is skipped without being read. In a
@@ -77,8 +77,8 @@ def index(
 
     Raises:
         InputError: If an entry of `paths` is not a string or a path, or is empty.
-        FileUnreadable: If a path does not exist, unless `remove_missing`. Problems with files inside a folder are in
-            the report.
+        FileUnreadable: Unless `remove_missing`, if a path does not exist, or is an empty folder of which an earlier run
+            indexed files. Problems with files inside a folder are in the report.
         ConfigError: If `store` is no store, the checkpoint belongs to another store, `embedder` is not the store's, or
             a limit is out of range.
         ReindexRequired: If a checkpoint that the caller named was made with another embedder.
@@ -105,6 +105,7 @@ def index(
         part_bytes=part_bytes,
         show_progress=show_progress,
         own_checkpoint=checkpoint is None,
+        remove_missing=remove_missing,
         follow_symlinks=follow_symlinks,
         limits=limits,
         on_file=on_file,

@@ -25,7 +25,16 @@ from umi_common.files.readers.chunks import FILE_KEY, RULES_VERSION
 from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_bytes, check_name, file_errors, stamp_of
 from umi_common.files.report import Problem, Report
-from umi_common.files.walk import check_inside, files_below, is_no_file, is_outside, path_of, real_path, source_of
+from umi_common.files.walk import (
+    check_inside,
+    files_below,
+    is_empty_folder,
+    is_no_file,
+    is_outside,
+    path_of,
+    real_path,
+    source_of,
+)
 from umi_common.files.work import PartOutcome, id_twice, remove_chunks
 from umi_common.filters import parse_filter
 from umi_common.progress import progress_bar
@@ -70,10 +79,12 @@ class IngestSession:
         roots: Absolute paths of the files and folders to index.
         base: Folder to which sources are relative; None: sources are absolute paths.
         own_checkpoint: Whether the checkpoint is in the store's directory; False: the caller named its file.
-        part_bytes, follow_symlinks, on_file: As in `run.index`.
+        part_bytes, remove_missing, follow_symlinks, on_file: As in `run.index`.
 
     Raises:
         ConfigError, ReindexRequired: As `check_belongs`, and if `part_bytes` is less than 1.
+        FileUnreadable: If a root is an empty folder although an earlier run indexed files below it, unless
+            `remove_missing`.
     """
 
     def __init__(
@@ -87,6 +98,7 @@ class IngestSession:
         part_bytes: int,
         show_progress: bool,
         own_checkpoint: bool = False,
+        remove_missing: bool = False,
         follow_symlinks: bool = False,
         limits: ReadLimits = DEFAULT_LIMITS,
         on_file: Callable[[int, int], None] | None = None,
@@ -112,6 +124,8 @@ class IngestSession:
             check_bytes("part_bytes", part_bytes)
             self._may_hold_stale = check_belongs(checkpoint, store, embedder, own=own_checkpoint)
             """Whether the store may have stale chunks of files that the checkpoint does not record."""
+            if not remove_missing:
+                self._check_emptied()
             own_folder = getattr(store, "path", None)
             self._path_of_real = files_below(roots, own_folder, self.report, follow_symlinks=follow_symlinks)
             """By the path of each file without symbolic links: the path by which it is read."""
@@ -122,6 +136,18 @@ class IngestSession:
         except BaseException:
             checkpoint.close()
             raise
+
+    def _check_emptied(self) -> None:
+        emptied = [root for root in self._roots if is_empty_folder(root)]
+        if not emptied:
+            return
+        indexed = [path_of(source, self._base) for source in self._checkpoint.sources()]
+        for root in emptied:
+            if any(path.is_relative_to(root) for path in indexed):
+                raise FileUnreadable(
+                    f"{root} is empty, but earlier runs indexed files of it; mount its disk if it is not mounted, or "
+                    "remove what was indexed from it with --remove-missing (remove_missing=True)"
+                )
 
     def rounds(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Iterator[list[FilePart]]]:
         """Yield the batches of the first round and, if needed, those of the second.

@@ -128,6 +128,15 @@ def is_no_file(path: Path) -> bool:
         return False
 
 
+def is_empty_folder(path: Path) -> bool:
+    """Whether a path is a folder without any entry, as the mount point of a disk that is not mounted."""
+    try:
+        with os.scandir(path) as entries:
+            return next(entries, None) is None
+    except OSError:
+        return False
+
+
 def source_of(path: Path, base: Path | None) -> str:
     """The source name of an absolute path: the path relative to `base` if it is below `base`, else the whole path."""
     if base is not None and path.is_relative_to(base):

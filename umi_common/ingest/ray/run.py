@@ -101,6 +101,7 @@ def ingest_on_ray(
                 base,
                 part_bytes=part_bytes,
                 show_progress=show_progress,
+                remove_missing=remove_missing,
                 follow_symlinks=follow_symlinks,
                 limits=limits,
             ) as session,
