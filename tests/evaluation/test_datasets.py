@@ -31,6 +31,10 @@ def test_a_document_with_a_title_reads_title_full_stop_text(beir):
     assert (dataset.name, dataset.group) == ("talk", "talk")
 
 
+def test_a_dataset_in_a_cell_of_a_notebook_shows_its_size_and_not_its_texts(beir):
+    assert repr(load_beir(beir)) == "Dataset('talk', 'talk', 3 chunks, 2 queries)"
+
+
 def test_documents_have_no_source_unless_keys_name_one(beir):
     assert {(chunk.source, chunk.position, chunk.event_time) for chunk in load_beir(beir).chunks} == {
         (None, None, None)

@@ -209,6 +209,7 @@ def test_a_filter_whose_key_no_chunk_has_is_said_once_without_its_value(caplog):
         ({"year": {"$gte": "2020"}}, "text", "a number"),
         ({"user": "ann", "code": {"$in": [17, 18]}}, "a number", "text"),
         ({"signed": "true"}, "text", "true or false"),
+        ({"signed": 1}, "a number", "true or false"),
         ({"tags": "red"}, "text", "lists or nested values"),
         ({"tags": {"$in": ["red", "blue"]}}, "text", "lists or nested values"),
     ],
@@ -225,6 +226,8 @@ def test_a_filter_that_compares_a_value_of_another_kind_is_said_once_without_its
     assert umi.search(QUERY, where=where).ids == umi.search(QUERY, where=where).ids == []
     (message,) = [record.getMessage() for record in caplog.records]
     assert f"with {asked}, and the store holds {held} under it" in message and "202" not in message
+    advice = {"true or false": "give True or False, in LlamaIndex by a dict", "lists or nested values": "$contains"}
+    assert advice.get(held, "") in message
 
 
 @pytest.mark.parametrize(

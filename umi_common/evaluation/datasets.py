@@ -81,6 +81,9 @@ class Dataset:
             )
         object.__setattr__(self, "qrels", ReadOnlyDict(qrels))
 
+    def __repr__(self) -> str:  # the texts would fill the screen
+        return f"Dataset({self.name!r}, {self.group!r}, {len(self.chunks)} chunks, {len(self.queries)} queries)"
+
     @property
     def judged(self) -> tuple[Query, ...]:
         """The queries that have a relevant document, in file order."""

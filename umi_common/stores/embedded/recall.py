@@ -27,7 +27,7 @@ from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.row_data import StoreSnapshot
 from umi_common.stores.query_embedder import query_vectors, with_error
 from umi_common.stores.references import Named
-from umi_common.stores.rows.metadata import LISTS
+from umi_common.stores.rows.metadata import BOOLEANS, LISTS
 from umi_common.stores.text_search import TextSearch
 from umi_common.stores.values import RecallTrace
 from umi_common.types import TimeRange
@@ -144,6 +144,7 @@ def _warn_of_filter(snapshot: StoreSnapshot, where: Filter) -> None:
     for key, (asked, held) in columns.other_kinds(where).items():
         message = "a filter passes no chunk: it compares the key %s with %s, and the store holds %s under it"
         message += "; $contains looks into a list" if LISTS in held else ""
+        message += '; give True or False, in LlamaIndex by a dict, such as filters={"draft": True}' * (held == BOOLEANS)
         warn_once("filter", f"{asked}, not {held}", message, shown(key), asked, held)
 
 

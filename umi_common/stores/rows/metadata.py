@@ -22,6 +22,7 @@ CACHED_MAX = 32
 COMPARING = frozenset({"$eq", "$in", *ORDERINGS})
 """Operators that are true only if both values are of the same kind, such as two numbers."""
 LISTS = "lists or nested values"
+BOOLEANS = "true or false"
 """Name of the kind of lists, and of nested values of a framework's documents, which are stored as lists."""
 EMPTY = ("", ())
 """Values with which a filter asks whether a value is empty, as LlamaIndex's `is_empty` does."""
@@ -190,5 +191,5 @@ class _Column:
 
 def _kinds(values: Iterable[MetadataValue]) -> set[str]:
     """The kinds of values; None has no kind."""
-    names = {bool: "true or false", str: "text", tuple: LISTS}
+    names = {bool: BOOLEANS, str: "text", tuple: LISTS}
     return {names.get(type(value), "a number") for value in values if value is not None}
