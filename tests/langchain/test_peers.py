@@ -243,6 +243,22 @@ def test_chroma_what_is_stored_is_listed_by_a_filter_and_replaced_by_id():
 
 
 @pytest.mark.slow
+def test_chroma_merges_the_metadata_of_a_second_writing_and_stores_equal_texts_again_where_umi_replaces():
+    chroma_store = pytest.importorskip("langchain_chroma").Chroma
+    embedding = DeterministicFakeEmbedding(size=8)
+    chroma, umi = chroma_store("written_twice", embedding_function=embedding), UmiVectorStore(embedding)
+    for store in (chroma, umi):
+        store.add_documents([Document(id="a", page_content="A cat.", metadata={"x": 1, "y": 2})])
+        store.add_documents([Document(id="a", page_content="A dog.", metadata={"x": 3})])
+        for _ in range(2):
+            store.add_texts(["A bird."])
+    assert chroma.get_by_ids(["a"])[0].metadata == {"x": 3, "y": 2}
+    assert umi.get_by_ids(["a"])[0].metadata == {"x": 3}
+    assert (len(chroma.get()["ids"]), len(umi.store)) == (3, 2)
+    scores = [[score for _, score in store.similarity_search_with_score("A dog.", k=2)] for store in (chroma, umi)]
+    assert scores[0] == sorted(scores[0]) and scores[1] == sorted(scores[1], reverse=True)
+
+
 def test_chroma_more_texts_than_one_batch_holds():
     store = UmiVectorStore()
     assert len(store.add_texts([f"text {n}" for n in range(6_000)])) == len(store.store) == 6_000
