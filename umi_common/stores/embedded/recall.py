@@ -144,7 +144,8 @@ def _warn_of_filter(snapshot: StoreSnapshot, where: Filter) -> None:
     for key, (asked, held) in columns.other_kinds(where).items():
         message = "a filter passes no chunk: it compares the key %s with %s, and the store holds %s under it"
         message += "; $contains looks into a list" if LISTS in held else ""
-        message += '; give True or False, in LlamaIndex by a dict, such as filters={"draft": True}' * (held == BOOLEANS)
+        if held == BOOLEANS:
+            message += '; give True or False, in LlamaIndex by a dict, such as filters={"draft": True}'
         warn_once("filter", f"{asked}, not {held}", message, shown(key), asked, held)
 
 
