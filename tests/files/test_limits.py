@@ -356,6 +356,25 @@ def test_a_scanned_page_among_others_is_said_once_and_its_pdf_is_not_read_again(
     assert (first.finished, second.problems, second.unchanged) == (3, [], 3)
 
 
+@pytest.mark.parametrize(
+    ("refresh", "texts"),
+    [
+        ('<meta http-equiv="refresh" content="0; URL=roof.html">', 1),
+        ("<META HTTP-EQUIV=Refresh CONTENT=\"0;url='roof.html'\">", 1),
+        ("<meta http-equiv=refresh content='0, roof.html'>", 1),
+        ("<meta http-equiv=refresh content='30; url=roof.html'>", 2),
+        ("<meta http-equiv=refresh content=0>", 2),
+        ("<noscript><meta http-equiv=refresh content='0; url=roof.html'></noscript>", 2),
+    ],
+)
+def test_a_page_that_only_leads_to_another_page_is_not_read_and_nothing_is_said(tmp_path, refresh, texts):
+    (tmp_path / "roof.html").write_text("<title>Roof</title><p>The roof leaks above the stairs.", encoding="utf-8")
+    (tmp_path / "old.html").write_text(f"<title>Roof leaks</title>{refresh}<p>Redirecting ...", encoding="utf-8")
+    with HybridStore.open(embedder=HashEmbedder(8)) as store:
+        report = index(store, tmp_path)
+        assert (len(store), report.problems) == (texts, [])
+
+
 def test_only_a_page_without_text_is_said_to_be_filled_by_a_script(tmp_path):
     files = {"empty.ipynb": '{"cells": []}', "app.html": "<div id='app'></div>", "mark.txt": "\ufeff"}
     for name, content in files.items():

@@ -170,8 +170,9 @@ def chunks_in(
     if found.skipped and not found.chunks:  # after an error, the chunks that an earlier run stored of the file stay
         others = len(found.skipped) + found.unlisted - 1
         raise FileUnreadable(found.skipped[0] + (f"; others that cannot be read: {others}" if others else ""))
-    if content.strip() and not (found.chunks or found.blank):
-        why = ", perhaps because a script fills the page" if READERS.get(ending) is _html else ""
+    is_page = READERS.get(ending) is _html
+    if content.strip() and not (found.chunks or found.blank or (is_page and _page(path, content).redirects)):
+        why = ", perhaps because a script fills the page" if is_page else ""
         found.notes.append(f"{path} has no text{why}; nothing of it is indexed")
     return found
 
@@ -293,10 +294,15 @@ def _mails(path: Path, content: bytes, name: str) -> FileChunks:
     return found
 
 
-def _html(path: Path, content: bytes) -> Iterator[Passage]:
+def _page(path: Path, content: bytes) -> HtmlText:
     is_one_file = path.suffix.lower() in SAVED_PAGE_ENDINGS
-    markup = saved_page(path, content) if is_one_file else decoded_text(path, content, declares=True)
-    page = HtmlText().read(markup)
+    return HtmlText().read(saved_page(path, content) if is_one_file else decoded_text(path, content, declares=True))
+
+
+def _html(path: Path, content: bytes) -> Iterator[Passage]:
+    page = _page(path, content)
+    if page.redirects:
+        return
     named = {"title": page.title} if page.title else {}
     text = page.text if page.text.strip() else page.title
     for passage in _named_passages(path, text, page.headings, page.tables, title=page.title):

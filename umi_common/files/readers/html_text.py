@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 
@@ -43,6 +43,8 @@ _LISTS = ("ul", "ol", "dl", "table")
 <li> does not end the first."""
 _HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 """A declaration in the attribute `style` that hides the element."""
+_REDIRECT = re.compile(r"\s*0+\.?0*\s*[;,]\s*(?:url\s*=\s*)?['\"]?[^\s'\"]", re.IGNORECASE)
+"""The `content` of a <meta http-equiv="refresh"> that opens another page at once: "0; url=new.html"."""
 _NAMED = re.compile(r"""["'#=]([\w:.-]+)(?=["'\s>])""")
 """A possible id in an attribute or a script: "why", '#why', id=why."""
 _LINK_SIGNS = ("¶", "\uf0c1")
@@ -52,7 +54,8 @@ PARAGRAPH_BREAK, LINE_BREAK = "\n\n", "\n"
 
 
 class HtmlText(HTMLParser):
-    """Collects the visible text of an HTML page. `read` sets `text`, `title`, and `headings` and `tables` in order.
+    """Collects the visible text of an HTML page. `read` sets `text`, `title`, `redirects`, and in order `headings`
+    and `tables`.
 
     The head of a table is its caption and the first rows that have only <th> cells or are in <thead>. Without such
     rows, the first row is the head if all rows have the same number of cells, at least two, and every row except the
@@ -67,6 +70,8 @@ class HtmlText(HTMLParser):
         self._open_tables: list[_OpenTable] = []
         """Outermost first."""
         self.title = ""
+        self.redirects = False
+        """Whether browsers open another page at once in place of this one, so that nobody reads its text."""
         self._pieces: list[str] = []
         """The text read so far, in pieces."""
         self._length = 0
@@ -112,6 +117,8 @@ class HtmlText(HTMLParser):
             self._heading = (self._length, len(self._pieces), int(tag[1]))
         elif tag == "br":
             self._break(LINE_BREAK)
+        elif tag == "meta":
+            self.redirects = self.redirects or _is_redirect(dict(attrs))
         elif tag == "img" and (shown := dict(attrs).get("alt")):
             self.handle_data(f" {shown} ")
         elif tag in BLOCKS:
@@ -200,6 +207,11 @@ class HtmlText(HTMLParser):
             present = len(text) - len(text.rstrip("\n"))
             self._pieces.append(text + newlines[present:])
             self._length += len(self._pieces[-1]) - len(last)
+
+
+def _is_redirect(meta: Mapping[str, str | None]) -> bool:
+    is_refresh = (meta.get("http-equiv") or "").lower() == "refresh"
+    return is_refresh and _REDIRECT.match(meta.get("content") or "") is not None
 
 
 class _HiddenElements:
