@@ -92,6 +92,23 @@ def test_after_a_killed_driver_the_same_call_goes_on(ray, docs, tmp_path):
         assert content(other).values() != [] and len(other) == len(store)
 
 
+def test_files_that_one_process_ingested_are_known_to_ray_and_not_stored_twice(ray, docs, tmp_path):
+    with opened(tmp_path / "s") as store:
+        ingest(store, [docs], checkpoint=tmp_path / "c", part_bytes=PART)
+        before = content(store)
+    report = ingest_on_ray(
+        partial(opened, tmp_path / "s"),
+        [docs],
+        checkpoint=tmp_path / "c",
+        open_embedder=partial(HashEmbedder, DIM),
+        workers=1,
+        part_bytes=PART,
+    )
+    assert (report.finished, report.unchanged) == (0, 2)
+    with opened(tmp_path / "s") as store:
+        assert content(store) == before
+
+
 def test_errors_come_back_as_what_they_are(ray, docs, tmp_path):
     with pytest.raises(ConfigError, match="hash/8"):
         ingest_on_ray(

@@ -91,11 +91,8 @@ def index(
     limits = ReadLimits(max_file_bytes, pdf_seconds)
     own: Embedder | None = getattr(store, "embedder", None)
     model = own if embedder is None and own is not None else as_embedder(embedder)
-    directory = getattr(store, "path", None)
     roots = checked_roots(paths, remove_missing=remove_missing)
-    base = None if relative_to is None else Path(relative_to).resolve()
-    if base is None and directory is not None:
-        base = directory.resolve().parent
+    base = base_of_sources(store, relative_to)
     with IngestSession(
         store,
         _own_checkpoint(store) if checkpoint is None else IngestCheckpoint(Path(checkpoint)),
@@ -114,6 +111,14 @@ def index(
             for parts in batches:
                 session.take(ingest_parts(store, model, parts, session.pdf))
         return session.report
+
+
+def base_of_sources(store: Any, relative_to: str | os.PathLike[str] | None) -> Path | None:
+    """The folder to which sources are relative, see `index`; None: sources are absolute paths."""
+    if relative_to is not None:
+        return Path(relative_to).resolve()
+    directory = getattr(store, "path", None)
+    return None if directory is None else directory.resolve().parent
 
 
 def _own_checkpoint(store: Any) -> IngestCheckpoint:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import methodcaller
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -190,6 +191,12 @@ class RemoteStore:
 
     def __len__(self) -> int:
         return int(self._apply(len))
+
+    @property
+    def path(self) -> Path | None:
+        """The store's directory; None: it has none."""
+        directory: Path | None = self._apply(lambda store: getattr(store, "path", None))
+        return directory
 
     def embedder_name(self) -> str | None:
         """Name of the embedder with which the store was opened; None: the store has no embedder."""

@@ -25,6 +25,7 @@ from umi_common.files.checkpoint import IngestCheckpoint
 from umi_common.files.parts import PART_BYTES
 from umi_common.files.readers.reading import MAX_FILE_BYTES, PDF_SECONDS, ReadLimits
 from umi_common.files.report import Report
+from umi_common.files.run import base_of_sources
 from umi_common.files.session import IngestSession
 from umi_common.files.walk import checked_roots
 from umi_common.ingest.ray.processes import outcomes_of, shared_store, started_workers
@@ -70,8 +71,7 @@ def ingest_on_ray(
         workers: Number of worker processes of one core each, >= 1; None: one for each core that Ray has.
         each_writes: True: every worker opens the store and writes to it; for a server (Qdrant). False: one process
             writes for all workers; for a store in a directory.
-        relative_to: Folder to which the sources of chunks are relative; None: sources are absolute paths.
-        part_bytes, remove_missing, follow_symlinks, max_file_bytes, pdf_seconds, show_progress, stop: See
+        relative_to, part_bytes, remove_missing, follow_symlinks, max_file_bytes, pdf_seconds, show_progress, stop: See
             `umi_common.files.index`.
 
     Raises:
@@ -86,11 +86,11 @@ def ingest_on_ray(
         raise ConfigError(f"workers={workers}; expected at least 1, or None for one worker per core")
     limits = ReadLimits(max_file_bytes, pdf_seconds)
     roots = checked_roots(paths, remove_missing=remove_missing)
-    base = None if relative_to is None else Path(relative_to).resolve()
     model = open_embedder().name
     with _ray(workers) as ray, _opened(ray, open_store, model, each_writes=each_writes) as store:
         _check_pickles(ray, "open_embedder", open_embedder)
         count = int(ray.cluster_resources().get("CPU", 1)) if workers is None else workers
+        base = base_of_sources(store, relative_to)
         progress = IngestCheckpoint(Path(checkpoint))
         with (
             IngestSession(
