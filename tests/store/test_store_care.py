@@ -24,6 +24,7 @@ from umi_common.errors import (
 )
 from umi_common.retriever import DualRetriever
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
+from umi_common.stores.embedded import care
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.failpoints import armed
 from umi_common.stores.lexical import file
@@ -439,6 +440,14 @@ def test_full_verification_finds_what_lies_outside_the_sample(tmp_path):
         assert "1 of 1500" in store.verify(full=True).problems[0]
         assert store.repair()
         assert store.verify(full=True)
+
+
+def test_repair_of_a_healthy_store_reads_its_file_once(path, monkeypatch):
+    with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
+        read, check = [], care._check_file
+        monkeypatch.setattr(care, "_check_file", lambda core: read.append(core) or check(core))
+        assert store.repair() == store.verify()
+        assert len(read) == 2, "one for each of the two calls"
 
 
 def test_repair_brings_back_an_index_that_failed(path):

@@ -258,8 +258,9 @@ def repair(core: Core) -> Verification:
         problems = _ledger_problems(core)
     if problems:
         raise LedgerDamaged(f"repair() cannot mend umi.db (problems: {len(problems)}). The first is: {problems[0]}")
-    if _index_problems(core, full=True):
-        rebuild(core)
+    if not _index_problems(core, full=True):
+        return Verification(core.indexes.snapshot.rows.living, ())
+    rebuild(core)
     return verify(core)
 
 
