@@ -87,6 +87,15 @@ def test_a_thousand_searches_log_a_failing_part_once(make, said, caplog):
         assert secret not in record.getMessage()
 
 
+def test_a_threshold_that_was_compared_without_vectors_is_said():
+    umi = umi_with(ConnectionError())
+    assert [loss.part for loss in umi.search("Acme").degraded] == ["embedder"]
+    embedder, relevance = umi.search("Acme", min_relevance=0.1).degraded
+    assert embedder.part == "embedder" and relevance.part == "relevance"
+    assert relevance.consequence.startswith("min_relevance was compared with a relevance from BM25 alone")
+    assert umi_by_words().search("Acme", min_relevance=0.1, strategy="text").degraded == ()
+
+
 def broken(*_, **__):
     """A function with a mistake in it."""
     return {QUERY: 0}[f"{QUERY}, misspelt"]

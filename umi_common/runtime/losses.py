@@ -30,6 +30,7 @@ ADVICE = {
     "lexical": "Call the store's repair().",
     "late_interaction": "Reinstall wordllama, or set late_interaction={'enabled': False}.",
     "rewriter": "Check the LLM's key, network and replies, or search without an LLM.",
+    "relevance": "Without min_relevance, all hits are returned.",
     "references": "Call the store's verify(), then repair().",
     "reranker": "Check its key and network; it must give one finite score for each text.",
 }

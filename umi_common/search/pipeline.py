@@ -38,6 +38,7 @@ from umi_common.types import Chunk, Degradation, Hit, SearchResult, Suppressed
 
 HITS_FOR_EVENT = 10
 """Number of hits for an event whose times are compared with the period before or after the event."""
+MINIMUM_BY_WORDS = "min_relevance was compared with a relevance from BM25 alone, which is low for hits in other words"
 
 
 def _search(components: Components, request: SearchRequest, on_stage: OnStage | None = None) -> Body[SearchResult]:
@@ -183,12 +184,15 @@ def context_body(
 
 
 def _result(search: Search, recalled: Recalled, ranked: RankedPool, chunks: dict[str, Chunk]) -> SearchResult:
-    request, pool, degraded = search.request, recalled.pool, tuple(dict.fromkeys(search.trace.degraded))
+    request, pool, config, trace = search.request, recalled.pool, search.config.relevance, search.trace
+    minimum = config.minimum if request.min_relevance is None else request.min_relevance
+    if minimum is not None and pool.mode == "text" and request.strategy != "text" and trace.degraded:
+        trace.degrade("relevance", "there are no cosines", MINIMUM_BY_WORDS)
+    degraded = tuple(dict.fromkeys(trace.degraded))
     if degraded:
         log_once(degraded)
-    config = search.config.relevance
     found = to_hits(pool, ranked, chunks, request.limit)
-    hits, below = _relevant(found, config.minimum if request.min_relevance is None else request.min_relevance)
+    hits, below = _relevant(found, minimum)
     best = found[0].relevance if found else 0.0
     terms_of = getattr(search.store, "terms_of", None)
     left_out = [
@@ -203,7 +207,7 @@ def _result(search: Search, recalled: Recalled, ranked: RankedPool, chunks: dict
         mode=pool.mode,
         degraded=degraded,
         suppressed=(*left_out, *(Suppressed(hit.chunk.id, "relevance", None, hit.score) for hit in below)),
-        trace=search.trace.build(),
+        trace=trace.build(),
         answerable=None if best is None else best >= config.answerable,
         terms_of=None if terms_of is None else _NotCopied(terms_of),
     )
