@@ -1,5 +1,5 @@
-"""Stage that raises the score of each chunk whose time lies in the period that the query names ("last week"), or whose
-text states a date in this period. No I/O; the pool is not changed.
+"""Stage: a chunk gains if its time lies in the period that the query names ("last week"), or if its text states a date
+in this period. Pure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Extra arms: further ways to find chunks, called at the same time as the store. A search goes on if an arm fails."""
+"""Extra arms: further ways to find chunks, called at the same time as the store. A search goes on if an arm fails.
+
+In: a `SearchRequest`. Out: the hits of each arm that answered (`ArmHits`), which `recall` adds to the candidates.
+"""
 
 from __future__ import annotations
 

@@ -102,11 +102,8 @@ class AskedWords:
 class Words:
     """The words of one text, and the query's words among them, by the formulas at the top of this file.
 
-    Most pairs of texts differ in `held`, so the other properties are computed when a comparison first needs them.
-
-    Args:
-        text: A text longer than `CHARACTERS_MAX` counts as a text without words.
-        of_period: Whether the text is of the period that the query names.
+    Most pairs of texts differ in `held`, so the other properties are computed when a comparison first needs them. A
+    text longer than `CHARACTERS_MAX` counts as a text without words.
     """
 
     def __init__(self, text: str, query: AskedWords, *, of_period: bool = False) -> None:

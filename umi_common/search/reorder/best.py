@@ -62,9 +62,8 @@ class Best:
         return self._indices(self.ranked.order[: len(self.rows)])
 
     def leading(self, count: int, share: float, rows_behind: RowsBehind) -> Iterator[tuple[int, list[int]]]:
-        """(index, indices of the candidates behind it in its source), best first, for those of the best `count`
-        candidates with a score above 0 that is at least this share of the best score; without those that have no
-        candidate behind them."""
+        """(index, indices of the candidates behind it in its source) of the best `count` candidates, best first. Left
+        out are those without candidates behind them, and those with a score of 0 or below this share of the best."""
         first = self.ranked.order[:count]
         scores = self.ranked.scores[first]
         near = first[(scores > 0) & (scores >= share * self.scores.max(initial=0.0))]

@@ -200,8 +200,9 @@ def _letters(query: str) -> list[str]:
 
 def _is_number(part: str) -> bool:
     """Whether a word has digits and no letter, except perhaps one at its end, or is a code of several parts."""
-    plain = DIGITS.search(part) is not None and not any(map(str.isalpha, _plain(part)))
-    return plain or ENDS_IN_A_LETTER.fullmatch(part) is not None or SEVERAL_PARTS.search(part) is not None
+    if ENDS_IN_A_LETTER.fullmatch(part) or SEVERAL_PARTS.search(part):
+        return True
+    return DIGITS.search(part) is not None and not any(map(str.isalpha, _plain(part)))
 
 
 def _plain(number: str) -> str:

@@ -98,8 +98,7 @@ class WordRuns:
         return any(one.isdecimal() and other.isdecimal() and one != other for one, other in beside)
 
     def _most_held(self, joined: str) -> int:
-        """An upper bound of h(i), which takes longer to compute: number of words in the runs that a text holds in any
-        order."""
+        """An upper bound of h(i): number of words in the runs that a text holds in any order. h(i) takes longer."""
         starts = [at for at, sequence in enumerate(self._sequences) if sequence in joined]
         return len({at + nth for at in starts for nth in range(RUN_WORDS_MIN)})
 
