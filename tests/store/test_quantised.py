@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from umi_common.pool import Vectors
+from umi_common.stores.arrays import Growing
 from umi_common.stores.dense import cosines as dense
 from umi_common.stores.dense.cosines import Quantised, QuantisedRows, search
 
@@ -83,7 +84,7 @@ def test_both_scans_find_the_same_rows_in_the_same_order(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dense, "QUANTISED_FROM", 0)
         patch.setattr(dense, "QUANTISED_FROM_FOR_SEVERAL", 0)
-        fast = search(rows, queries, **asked, quantised=QuantisedRows(dim))
+        fast = search(rows, queries, **asked, quantised=QuantisedRows(Growing(np.int8, dim)))
     slow = search(rows, queries, **asked)
     for one, other in zip(fast, slow, strict=True):
         assert one.rows.tolist() == other.rows.tolist()
@@ -92,7 +93,7 @@ def test_both_scans_find_the_same_rows_in_the_same_order(
 
 def test_codes_are_carried_on_as_rows_come_and_an_older_moment_sees_its_own():
     rows = _rows(3, 9_000, 8, kind="usual")
-    grown = QuantisedRows(8)
+    grown = QuantisedRows(Growing(np.int8, 8))
     for count in (1, 5_000, 9_000, 7):
         now, fresh = grown.of(rows[:count]), Quantised.of(rows[:count])
         assert len(now.codes) == count

@@ -90,12 +90,7 @@ def valid_batch(
     batch = list(items)
     if checked_on_invalid(on_invalid) == "skip":
         return _without_invalid(batch, vectors, dim)
-    chunks = [_as_chunk(index, item) for index, item in enumerate(batch)]
-    repeated = [id for id, count in Counter(chunk.id for chunk in chunks).items() if count > 1]
-    if repeated:
-        raise DuplicateId(
-            f"{len(repeated)} ids occur more than once in this batch, such as {repeated[:3]}; keep one chunk of each id"
-        )
+    chunks = checked_chunks(_as_chunk(index, item) for index, item in enumerate(batch))
     return ValidBatch(chunks, None if vectors is None else checked_vectors(vectors, chunks, dim), ())
 
 
@@ -192,6 +187,25 @@ def _rows_of_one_length(vectors: Any, batch: list[Any], dim: int | None) -> Vect
         return checked_vectors(vectors, batch, dim)  # raises, because no row has this length
     missing = np.full(width, np.nan, dtype=np.float32)
     return np.stack([row if row is not None and row.shape == (width,) else missing for row in rows])
+
+
+def checked_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:
+    """The chunks as a list.
+
+    Raises:
+        InvalidChunk: If an item is not a Chunk.
+        DuplicateId: If two chunks have the same id; names the first three such ids.
+    """
+    batch = list(chunks)
+    for index, chunk in enumerate(batch):
+        if not isinstance(chunk, Chunk):
+            raise InvalidChunk(f"item {index} is {type(chunk).__name__}; expected umi_common.Chunk")
+    repeated = [id for id, count in Counter(chunk.id for chunk in batch).items() if count > 1]
+    if repeated:
+        raise DuplicateId(
+            f"{len(repeated)} ids occur more than once in this batch, such as {repeated[:3]}; keep one chunk of each id"
+        )
+    return batch
 
 
 def checked_vectors(vectors: object, chunks: Sequence[Chunk], dim: int | None) -> Vectors:

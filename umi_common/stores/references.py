@@ -131,7 +131,8 @@ class Names:
     def __init__(self, analyzer: Analyzer) -> None:
         self._analyzer = analyzer
         self._rows: dict[Name, list[int]] = {}
-        self._names: dict[int, Name] = {}
+        self.by_row: dict[int, Name] = {}
+        """The name of each row that has one, dead rows included."""
         self._by_term: dict[str, list[int]] = {}
         self._lengths: dict[str, tuple[int, ...]] = {}
         """First term of a name -> the lengths of the names that begin with it, longest first."""
@@ -153,13 +154,9 @@ class Names:
         if len(name) not in known:
             self._lengths[name[0]] = tuple(sorted((*known, len(name)), reverse=True))
         self._rows.setdefault(name, []).append(row)
-        self._names[row] = name
+        self.by_row[row] = name
         for term in set(name):
             self._by_term.setdefault(term, []).append(row)
-
-    def items(self) -> list[tuple[int, Name]]:
-        """(row, name) of all rows that have a name, dead rows included."""
-        return list(self._names.items())
 
     def __len__(self) -> int:
         """Number of different names."""
@@ -172,10 +169,6 @@ class Names:
     def rows_with(self, term: str) -> list[int]:
         """The rows whose names hold a term, dead ones included."""
         return self._by_term.get(term, [])
-
-    def name(self, row: int) -> Name | None:
-        """The name of a row; None: it has none."""
-        return self._names.get(row)
 
     def mentioned(self, terms: Sequence[str], living: Callable[[Sequence[int]], list[int]]) -> dict[Name, list[int]]:
         """The names that occur in a text, each with its living rows. A name without a living row is left out.
@@ -313,7 +306,7 @@ class References:
             for name, named in self.names.mentioned(terms[at], self.index.living).items():
                 weight = self._weight(name, len(named))
                 found += [(at, other, weight, 0.0, 0.0, 0) for other in named if other != row]
-            own = self.names.name(row)
+            own = self.names.by_row.get(row)
             if own is not None:
                 weight = BACKWARD * self._weight(own, len(self.index.living(self.names.rows(own))))
                 mentioning = self._holding_all(own) if weight else []
@@ -354,7 +347,7 @@ class References:
 
     def _own_term(self, row: int) -> str | None:
         """The rarest term of a row's name; None if another living row has the same name."""
-        name = self.names.name(row)
+        name = self.names.by_row.get(row)
         return None if name is None or len(self.index.living(self.names.rows(name))) > 1 else self._rarest(name)[1]
 
     def _rarest(self, name: Name) -> tuple[int, str]:

@@ -258,7 +258,7 @@ class SideIndex:
             "ids": ids,
             "skipped": sorted(self.skipped),
             "derived": sorted(self.derived),
-            "names": [(row, *name) for row, name in self.names.items() if ids[row]],
+            "names": [(row, *name) for row, name in list(self.names.by_row.items()) if ids[row]],
         }
         arrays = {
             "source": rows.source,

@@ -43,6 +43,7 @@ FEW = 8
 GATHERED_AT_ONCE = 128
 """Number of vectors copied together; so few stay in a core's cache while all queries are compared with them."""
 Int8Codes = npt.NDArray[np.int8]
+NO_FLOATS: Vectors = np.zeros(0, dtype=np.float32)
 FLOAT32_ROUNDING = 1e-5
 """Largest rounding error of a float32 sum."""
 CODE_MAX = 127
@@ -66,8 +67,6 @@ class Quantised:
     """(n,) s of each row."""
     errors: Vectors
     """(n,) |e| of each row."""
-    largest_error: float
-    """At least the largest of `errors`."""
 
     @classmethod
     def of(cls, vectors: Vectors) -> Quantised:
@@ -76,8 +75,7 @@ class Quantised:
         steps = (np.where(largest > 0, largest, CODE_MAX) / CODE_MAX).astype(np.float32)
         codes = np.rint(vectors / steps[:, np.newaxis])
         residuals = vectors - codes * steps[:, np.newaxis]
-        errors = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
-        return cls(codes.astype(np.int8), steps, errors, float(errors.max(initial=0.0)))
+        return cls(codes.astype(np.int8), steps, np.sqrt(np.einsum("ij,ij->i", residuals, residuals)))
 
     def scan(self, queries: Vectors) -> Scan:
         """Approximate cosines of V unit queries (V, dim) with all rows."""
@@ -121,7 +119,7 @@ class ErrorBound:
     @property
     def largest(self) -> float:
         """Bound for all rows."""
-        return self.length * self.quantised.largest_error + self.rest
+        return self.length * float(self.quantised.errors.max(initial=0.0)) + self.rest
 
     def at(self, rows: Ints) -> Vectors:
         """(m,) bounds for these rows."""
@@ -143,22 +141,17 @@ class Scan:
 
 
 class QuantisedRows:
-    """The codes of one growing array of vectors, computed when needed and cached. Thread-safe."""
+    """The codes of one growing array of vectors, computed when needed and cached. Thread-safe.
 
-    def __init__(self, dim: int) -> None:
+    Args:
+        codes, steps, errors: Of the first rows, as in `Quantised`.
+    """
+
+    def __init__(self, codes: Growing[np.int8], steps: Vectors = NO_FLOATS, errors: Vectors = NO_FLOATS) -> None:
         self._lock = threading.Lock()
-        self._codes = Growing(np.int8, dim)
-        self._steps = Growing(np.float32)
-        self._errors = Growing(np.float32)
-        self._largest_error = 0.0
-
-    @classmethod
-    def restored(cls, codes: Growing[np.int8], steps: Vectors, errors: Vectors) -> QuantisedRows:
-        """The codes of an array of vectors, of which the first rows are given, with arguments as in `Quantised`."""
-        rows = cls(0)
-        rows._codes, rows._steps, rows._errors = codes, Growing.copied(steps), Growing.copied(errors)
-        rows._largest_error = float(errors.max(initial=0.0))
-        return rows
+        self._codes = codes
+        self._steps = Growing.copied(steps)
+        self._errors = Growing.copied(errors)
 
     def of(self, vectors: Vectors) -> Quantised:
         """Codes of the first n rows, given as (n, dim) vectors; n may be larger or smaller than in earlier calls."""
@@ -168,11 +161,8 @@ class QuantisedRows:
                 self._codes.extend(new.codes)
                 self._steps.extend(new.steps)
                 self._errors.extend(new.errors)
-                self._largest_error = max(self._largest_error, new.largest_error)
             rows = slice(len(vectors))
-            return Quantised(
-                self._codes.view[rows], self._steps.view[rows], self._errors.view[rows], self._largest_error
-            )
+            return Quantised(self._codes.view[rows], self._steps.view[rows], self._errors.view[rows])
 
     def continue_in(self, codes: Growing[np.int8]) -> None:
         """Replace the array of codes by another array with the same content, such as a mapped file."""

@@ -48,18 +48,23 @@ class SavedVectors:
 
 
 class VectorRows:
-    """A growing array of vectors, each of length 1 or zeros. One writer at a time; earlier views stay valid.
+    """A growing array of vectors, each of length 1 or zeros. One writer at a time; earlier views stay valid."""
 
-    Args:
-        vectors: (n, dim) the first rows.
-    """
+    def __init__(
+        self, vectors: Growing[np.float32], present: Mask, quantised: QuantisedRows, saved: SavedVectors | None
+    ) -> None:
+        self.quantised = quantised
+        self._vectors = vectors
+        self._present = Growing.copied(present)
+        """(n,) whether each vector is not zeros."""
+        self._saved = saved
+        """The files that hold the first rows; None: there are none."""
 
-    def __init__(self, vectors: Vectors) -> None:
-        self._vectors = Growing.holding(vectors)
-        self._present = Growing(np.bool_)
-        self._present.extend(vectors.any(axis=1))
-        self.quantised = QuantisedRows(vectors.shape[1])
-        self._saved: SavedVectors | None = None
+    @classmethod
+    def of(cls, vectors: Vectors) -> VectorRows:
+        """The rows of a matrix (n, dim)."""
+        present = np.asarray(vectors.any(axis=1), dtype=np.bool_)
+        return cls(Growing.holding(vectors), present, QuantisedRows(Growing(np.int8, vectors.shape[1])), None)
 
     @classmethod
     def restored(cls, directory: Path, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> VectorRows:
@@ -69,12 +74,9 @@ class VectorRows:
             OSError, ValueError: If the files are missing or are not what was saved.
         """
         name, rows, dim = facts[VECTORS]
-        restored = cls(np.zeros((0, dim), dtype=np.float32))
-        restored._saved = SavedVectors(name, rows, dim, (arrays["vector sums"], arrays["code sums"]))
-        restored._vectors, codes = _map_rows(directory, restored._saved)
-        restored.quantised = QuantisedRows.restored(codes, arrays["steps"], arrays["errors"])
-        restored._present = Growing.copied(arrays["present"])
-        return restored
+        saved = SavedVectors(name, rows, dim, (arrays["vector sums"], arrays["code sums"]))
+        vectors, codes = _map_rows(directory, saved)
+        return cls(vectors, arrays["present"], QuantisedRows(codes, arrays["steps"], arrays["errors"]), saved)
 
     @property
     def view(self) -> Vectors:

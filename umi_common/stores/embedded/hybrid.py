@@ -333,12 +333,7 @@ class HybridStore(BaseStore):
         return await with_vectors(requests, core.query_embedder, core.dim or 0)
 
     def search_lexical(
-        self,
-        query: str,
-        *,
-        k: int = 10,
-        where: Where = None,
-        timeout: float = 0.25,
+        self, query: str, *, k: int = 10, where: Where = None, timeout: float = 0.25
     ) -> list[tuple[str, float]]:
         """(id, BM25) of the lexical arm's best chunks, best first. Raises if the arm has failed, unlike `recall`.
 

@@ -120,7 +120,7 @@ class RowData:
             if loaded is None:
                 change = ledger.changes(connection, None)
                 assert change is not None  # it may be None only for the changes after a mark
-                vectors = VectorRows(np.zeros((0, 0), dtype=np.float32))
+                vectors = VectorRows.of(np.zeros((0, 0), dtype=np.float32))
                 loaded = _Loaded(LexicalIndex(self.analyzer), RowTable(), Calibration(), vectors, change)
             self._index, self.table, self.calibration, self._vectors, change = loaded
             self._mark, self._rows = change.mark, self.table.snapshot()
@@ -167,7 +167,7 @@ class RowData:
         stored = self._ledger.vectors(connection, expected=count)
         vectors = np.zeros((len(alive), stored.shape[1]), dtype=np.float32)
         vectors[alive] = stored[: np.count_nonzero(alive)]
-        return VectorRows(vectors)
+        return VectorRows.of(vectors)
 
     def apply(self, change: Change) -> StoreSnapshot:
         """Add a change, and return the snapshot after it. If an exception is raised, the data are inconsistent and must
@@ -177,7 +177,7 @@ class RowData:
         rows = self.table.append(change.heads)
         self.table.remove(dead)  # after the append, so that readers always find a row of a replaced id
         if not len(self._vectors.view):
-            self._vectors = VectorRows(change.vectors)  # the first vectors set the dimension
+            self._vectors = VectorRows.of(change.vectors)  # the first vectors set the dimension
         elif len(rows):
             self._vectors.extend(change.vectors)
         now = self.table.snapshot()

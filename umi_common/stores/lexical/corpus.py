@@ -387,11 +387,8 @@ def joined_segments(parts: Sequence[LiveSegment], alive: Mask) -> LiveSegment:
 
 
 def _frontier(tf: TermCounts, lengths: Int32s) -> tuple[Frontier, Ints]:
-    """The frontier, and for each of its points the index of one document with this tf and length.
-
-    Args:
-        tf, lengths: (n,) occurrences of the term in each of n documents, and the length of each; n >= 1.
-    """
+    """The frontier of n >= 1 documents, given the tf (n,) and length (n,) of each; and for each of its points the index
+    of one document with this tf and length."""
     none = np.iinfo(np.int32).max
     shortest = np.full(int(tf.max()) + 2, none, np.int32)  # by tf: the smallest length of a document with that tf
     np.minimum.at(shortest, tf, lengths)

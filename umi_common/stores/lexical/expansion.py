@@ -164,15 +164,9 @@ class QueryExpander:
     def _weights_of_forms(
         self, weight: float, term: str, others: Sequence[str], counts: Mapping[str, int]
     ) -> dict[str, float]:
-        """Term -> weight, for those `others` that are in some living row.
+        """Term -> weight, for those of `others`, the other forms of a word, that are in some living row.
 
-        If a row holds the word as typed, weight * idf of a form is at most `FORM_WEIGHT` times that of the word.
-
-        Args:
-            weight: Weight of the word as typed.
-            term: Term of the word as typed.
-            others: Terms of its other forms.
-            counts: Number of living rows that hold each of these terms.
+        If a row holds `term`, the word as typed, weight * idf of a form is at most `FORM_WEIGHT` times that of `term`.
         """
         limit = self.idf(counts[term]) if counts[term] else np.inf
         idfs = {form: self.idf(counts[form]) for form in others if counts[form]}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,7 @@ class Segment:
     """(P,) rows, counted from the start of the block; rising within a term."""
     tf: TermCounts
     """(P,) occurrences of the term in the row; usually one byte each."""
-    _rare: dict[int, tuple[Int32s, Int32s]] = field(default_factory=dict)
+    _rare: dict[int, tuple[Int32s, Int32s]] = field(init=False, default_factory=dict)
     """The latest limit of `rare_terms` -> the postings of all terms with at most `limit` postings, as (P,) rows,
     rising, and (P,) term codes."""
 
@@ -187,15 +187,8 @@ def recoded(segment: Segment, codes: Ints) -> Segment:
     order = np.argsort(new, kind="stable")
     sizes = segment.frequencies[order]
     at = ranges(segment.starts[:-1][order].astype(np.int64), sizes)
-    return Segment(
-        segment.first,
-        segment.last,
-        segment.documents,
-        new[order].astype(np.int32),
-        _short(running(sizes)),
-        segment.offsets[at],
-        smallest_type(segment.tf[at]),
-    )
+    terms, tf = new[order].astype(np.int32), smallest_type(segment.tf[at])
+    return replace(segment, terms=terms, starts=_short(running(sizes)), offsets=segment.offsets[at], tf=tf)
 
 
 def running(sizes: npt.NDArray[np.integer] | Mask) -> Ints:
@@ -226,12 +219,6 @@ def _without_dead(segment: Segment, alive: Mask) -> Segment:
         return segment
     postings = segment.living(alive)
     sizes = segment.living_frequencies(alive)
-    return Segment(
-        segment.first,
-        segment.last,
-        documents,
-        segment.terms[sizes > 0],
-        _short(running(sizes[sizes > 0])),
-        segment.offsets[postings],
-        segment.tf[postings],
-    )
+    terms, starts = segment.terms[sizes > 0], _short(running(sizes[sizes > 0]))
+    offsets, tf = segment.offsets[postings], segment.tf[postings]
+    return replace(segment, documents=documents, terms=terms, starts=starts, offsets=offsets, tf=tf)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -41,15 +42,13 @@ def allowed_rows(
     Args:
         columns: The metadata of at least these rows; may be None if there is no filter.
     """
-    allowed = None if rows.living == len(rows) else rows.alive
+    masks = [] if rows.living == len(rows) else [rows.alive]
     if window is not None:
-        inside = rows.within(window)
-        allowed = inside if allowed is None else inside & allowed
+        masks.append(rows.within(window))
     if where is not None:
         assert columns is not None
-        passing = columns.mask(where, len(rows))
-        allowed = passing if allowed is None else passing & allowed
-    return allowed
+        masks.append(columns.mask(where, len(rows)))
+    return reduce(np.logical_and, masks) if masks else None
 
 
 class MetadataColumns:

@@ -284,14 +284,6 @@ class RowTable:
     def snapshot(self) -> Rows:
         """A snapshot of the current rows."""
         before = None if self._last is None else self._last.known_source_order()
-        self._last = Rows(
-            self._ids,
-            self._seq.view,
-            self._source.view,
-            self._position.view,
-            self._time.view,
-            self._alive.view,
-            len(self._by_id),
-            before,
-        )
+        seq, source, position, time = (each.view for each in (self._seq, self._source, self._position, self._time))
+        self._last = Rows(self._ids, seq, source, position, time, self._alive.view, len(self._by_id), before)
         return self._last
