@@ -77,6 +77,9 @@ def test_minutes_are_found_by_a_number_that_stands_in_all_minutes(query):
         ("HIS258", "HIS 258 Colonial Trade"),
         ("HIS258", "HIS-258 Colonial Trade"),
         ("HIS 258", "HIS258 Colonial Trade"),
+        ("step 4", "Dismantling\n4. Loosen the nut"),
+        ("question 12", "(12) Name three rivers."),
+        ("clause 5.2(c)", "5.2(c) No fires"),
     ],
 )
 def test_an_abbreviated_label_is_the_same_label(query, text):
@@ -94,6 +97,8 @@ def test_an_abbreviated_label_is_the_same_label(query, text):
         ("a 5", "annex 5"),
         ("§ 7", "page 7"),
         ("HIS258", "THIS258"),
+        ("step 4", "4 nuts"),
+        ("step 4", "Loosen 4. Wait"),
     ],
 )
 def test_another_word_that_begins_alike_is_no_abbreviation(query, text):
@@ -157,6 +162,18 @@ def test_the_chunk_that_begins_with_the_number_comes_before_those_that_refer_to_
         }
     assert first[off] < 25
     assert first[umi] > 33
+
+
+@pytest.mark.parametrize("query", ["clause {}", "what does clause {} forbid?"])
+def test_the_clause_with_the_number_comes_before_those_that_refer_to_it_as_a_clause(query):
+    things = ["a pond", "a shed", "a hedge", "a hose", "a fire", "hens"]
+    numbers = [f"{article}.{number}({letter})" for article in (4, 5, 6) for number in (1, 2) for letter in "abc"]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for at, number in enumerate(numbers):
+            other = numbers[(at * 5 + 7) % len(numbers)]
+            text = f"{number} The tenant may not have {things[at % 6]} without written consent under clause {other}."
+            store.add([Chunk(number, text, source="rules", position=at)])
+        assert [umi.search(query.format(number), now=NOW).ids[0] for number in numbers] == numbers
 
 
 def test_a_question_without_a_number_is_ranked_as_before(pages):

@@ -18,7 +18,8 @@ number ("5:10", "5 (10)"). For candidate i with score(i) > 0:
 
 g is larger near the start of a text, because a text mostly names its subject first ("revision 7 ... replaces revision
 5"). If nearly every candidate is a "sample" with a number, the number of a sample is its key: it says more than all
-other words of the query. A label and its abbreviation ("rev. 5", "§ 5" for a section) are equal.
+other words of the query. A label and its abbreviation ("rev. 5", "§ 5" for a section) are equal. The number of a line
+("4. Loosen the nut") has any label: "step 4", "question 4".
 """
 
 from __future__ import annotations
@@ -91,6 +92,12 @@ SECTIONS = ("section", "sección", "secção", "sezion", "sectie", "paragra", "p
 """How the terms of words for which "§" stands begin."""
 KEY_FROM, KEY_TO = 0.5, 0.9
 """x at the top of this file up to which a number is no key, and from which it is one; 0.4 and 0.8 give the same."""
+LINE_BEFORE = re.compile(r"(?:\A|\n)[^\w\n]*\Z")
+"""What stands before the first word of a line."""
+NUMBERS_ITS_LINE = re.compile(r"\d+(?:[.)\]:]|\()")
+"""How a number at the beginning of a line goes on if it is that of the line: "4. Tighten the nut", "5.2(c) Fires"."""
+ANY_LABEL = ("",)
+"""The word beside the number of a line, which is the number of a step, question, clause or whatever the lines are."""
 WORD_LENGTH = 100
 """Number of characters that are read on each side of a number to find the word beside it."""
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
@@ -130,7 +137,7 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     found = re.compile(rf"(?:{either})(?!\w|[.,:-]\d)", re.IGNORECASE)
     pairs = frozenset(
         [
-            *pairs_in_text(query, found, terms_of),
+            *(pair for pair in pairs_in_text(query, found, terms_of) if pair[0] != ANY_LABEL),
             *(((":".join(each),), ()) for each in joined),
             *((_terms(word, terms_of), (number,)) for number, word in ORDINAL.findall(query)),
         ]
@@ -237,6 +244,8 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
             del before[0]
         after = WORD.search(text, match.end(), match.end() + WORD_LENGTH)
         here: list[Pair] = [(_terms(word, terms_of), number) for word in before]
+        if NUMBERS_ITS_LINE.match(text, start) and LINE_BEFORE.search(text, max(0, start - WORD_LENGTH), start):
+            here.append((ANY_LABEL, number))
         if after is not None:
             beside = _terms(after[0], terms_of)
             here.append((beside, number) if YEAR.fullmatch(number[0]) else (number, beside))
@@ -279,11 +288,13 @@ def _number(pair: Pair) -> tuple[str, ...]:
 
 
 def _g(held: Mapping[Pair, float], pair: Pair) -> float:
-    """g of a pair in a text; if the text does not hold it, g of its first pair in which a label is abbreviated."""
+    """g of a pair in a text; if the text does not hold it, g of its first pair in which a label is abbreviated. A line
+    that begins with the number holds it with any label."""
+    of_line = held.get((ANY_LABEL, pair[1]), 0.0)
     if pair in held:
-        return held[pair]
+        return max(held[pair], of_line)
     same_number = (other for other in held if other[1] == pair[1])
-    return next((held[other] for other in same_number if _abbreviates(pair[0][-1], other[0][-1])), 0.0)
+    return next((held[other] for other in same_number if _abbreviates(pair[0][-1], other[0][-1])), of_line)
 
 
 def _abbreviates(label: str, other: str) -> bool:
