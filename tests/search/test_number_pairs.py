@@ -80,6 +80,11 @@ def test_minutes_are_found_by_a_number_that_stands_in_all_minutes(query):
         ("step 4", "Dismantling\n4. Loosen the nut"),
         ("question 12", "(12) Name three rivers."),
         ("clause 5.2(c)", "5.2(c) No fires"),
+        ("Henry 8", "Portrait of Henry VIII, oil on wood"),
+        ("Louis XIV", "the 14 mirrors of Louis XIV"),
+        ("phonetics iii", "Phonetics III, room 12"),
+        ("statics 1", "Statics I, room 12"),
+        ("Statics I", "Statics 1, room 12"),
     ],
 )
 def test_an_abbreviated_label_is_the_same_label(query, text):
@@ -99,6 +104,9 @@ def test_an_abbreviated_label_is_the_same_label(query, text):
         ("HIS258", "THIS258"),
         ("step 4", "4 nuts"),
         ("step 4", "Loosen 4. Wait"),
+        ("when 1 is left", "when I am left"),
+        ("Henry 8", "Henry VII"),
+        ("Louis XIV", "Louis XIVth-century"),
     ],
 )
 def test_another_word_that_begins_alike_is_no_abbreviation(query, text):
@@ -176,6 +184,18 @@ def test_the_clause_with_the_number_comes_before_those_that_refer_to_it_as_a_cla
         assert [umi.search(query.format(number), now=NOW).ids[0] for number in numbers] == numbers
 
 
+@pytest.mark.parametrize("query", ["Henry {}", "what do you have of Henry {}?"])
+def test_a_king_is_found_by_his_number_in_digits(query):
+    kings = {2: "marble bust", 5: "seal", 7: "marble bust", 8: "oil on wood", 14: "bronze medal"}
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for number, roman in zip(kings, ("II", "V", "VII", "VIII", "XIV"), strict=True):
+            store.add([Chunk(str(number), f"Henry {roman}, {kings[number]}, bought in 1957, gift of Ada Quist.")])
+        store.add([Chunk("portrait", "Portrait of Henry IX. Room 38, bought 1959.")])
+        for number in kings:
+            assert umi.search(query.format(number), now=NOW).ids[0] == str(number)
+        assert umi.search("Henry 9", now=NOW).ids[0] == "portrait"
+
+
 def test_a_question_without_a_number_is_ranked_as_before(pages):
     for question in ("opening hours of museum Ann", "museum r2d2"):
         with DualRetriever(pages) as umi, DualRetriever(pages, config=OFF) as off:
@@ -229,6 +249,11 @@ def test_a_pair_is_a_number_and_the_word_beside_it(text, pairs):
 def test_a_version_is_found_with_and_without_its_v(query, text):
     asked = query_pairs(query, terms_of)
     assert (("3.2.0",), ()) in pairs_in_text(text, asked.numbers, terms_of)
+
+
+@pytest.mark.parametrize("query", ["hur kan vi hjälpa dem?", "what can I do", "does civil law apply?"])
+def test_a_pronoun_is_no_roman_number(query):
+    assert query_pairs(query, terms_of) is None
 
 
 @pytest.mark.parametrize("text", ["network", "someone", "ninety-one", "alone"])

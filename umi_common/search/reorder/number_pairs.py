@@ -8,7 +8,8 @@ it ("night eight"); an ordinal of the query ("the ninth night", "2nd century") i
 A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its
 parts. The v of a version is no part of it. "HIS258" is the same pair as "HIS 258". Two labelled numbers beside each
 other ("chapter 5, verse 10", "verse 10 of chapter 5") are a pair by themselves, too: a text may write both as one
-number ("5:10", "5 (10)"). For candidate i with score(i) > 0:
+number ("5:10", "5 (10)"). A Roman number is the same number in
+digits ("Henry VIII", "Henry 8"). For candidate i with score(i) > 0:
 
     final(i) = `words.raised` of score(i), + `words.best_added`, both with g
     g(p, i) = 1 - offset of the number / length of the text, for the first pair p in candidate i; 0 if i does not hold p
@@ -77,6 +78,18 @@ NUMBER_NAMES = {
 }
 """The names of numbers and what is read in their place: 2 for "two", 2th for "second". "First" is mostly no number."""
 NUMBER_NAME = re.compile(rf"(?<![\w-])(?:{'|'.join(NUMBER_NAMES)})(?![\w-])", re.IGNORECASE)
+ROMAN = {
+    tens + ones: f"{10 * ten + one}"
+    for ten, tens in enumerate(("", "x", "xx", "xxx"))
+    for one, ones in enumerate(("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"))
+    if ten or one
+}
+"""Roman number -> the same number in digits."""
+IN_ROMAN = {number: roman for roman, number in ROMAN.items()}
+ROMAN_NUMBER = re.compile(r"(?<!\w)(\w+) ([IVX]+|[ivx]{2,})(?!\w|['.-]\w)")
+"""A word and what may be a Roman number: "Louis XIV", "phonetics ii"."""
+BEFORE_ONE = re.compile(r"(?<![^\W\d_])([^\W\d_]+) [1I](?!\w|[.,:-]\d|')")
+"""The word before 1 or I."""
 YEAR = re.compile(r"\d{4}")
 """A number whose word may stand before or after it: "2021 edition" and "edition 2021" are one pair."""
 PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
@@ -130,8 +143,10 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     query = NUMBER_NAME.sub(_in_digits, query)
     joined = _labelled(query)[:PARTS_MAX]
     as_one = "|".join(rf"{wide}\s?[.,:(/-]\s?{narrow}" for wide, narrow in joined)
-    alone = (f"v?{re.escape(number)}(?:st|nd|rd|th)?" for number in _numbers(query))
-    either = "|".join([*([f"(?P<as_one>{as_one})"] if joined else ()), *alone, *_letters(query)])
+    numbers = _numbers(query)
+    alone = (f"v?{re.escape(number)}(?:st|nd|rd|th)?" for number in numbers)
+    roman = (pattern for number in numbers if number in IN_ROMAN for pattern in _in_roman(number, query))
+    either = "|".join([*([f"(?P<as_one>{as_one})"] if joined else ()), *alone, *roman, *_letters(query)])
     if not either:
         return None
     found = re.compile(rf"(?:{either})(?!\w|[.,:-]\d)", re.IGNORECASE)
@@ -152,7 +167,7 @@ def _numbers(query: str) -> list[str]:
     for word in filter(DIGITS.search, query.split()):
         parts += [word] if any(map(str.isalpha, word)) else word.split("/")
     parts = [code[1] if (code := LETTERS_AND_NUMBER.fullmatch(part)) else part for part in map(bare, parts)]
-    distinct = list(dict.fromkeys(map(_plain, filter(_is_number, parts))))
+    distinct = list(dict.fromkeys([*map(_plain, filter(_is_number, parts)), *_roman_numbers(query)]))
     return sorted(distinct[:PARTS_MAX], key=len, reverse=True)
 
 
@@ -165,7 +180,7 @@ def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) 
             continue
         term = _terms(label, terms_of)
         start = re.escape(term[0] if label.startswith(term[0]) else label)  # "sample" also matches "samples"
-        pattern = rf"(?<![^\W_]){start}[^\W\d_]*(?:\W{{1,3}}(?:(?:{NUMBER_WORD})\W{{1,3}})?v?\d|\d{{3}})"
+        pattern = rf"(?<![^\W_]){start}[^\W\d_]*(?:\W{{1,3}}(?:(?:{NUMBER_WORD})\W{{1,3}})?(?:v?\d|[ivx]+\b)|\d{{3}})"
         patterns[term, pair[1]] = re.compile(pattern, re.IGNORECASE)
     return patterns
 
@@ -205,6 +220,27 @@ def _letters(query: str) -> list[str]:
     ]
 
 
+def _roman_numbers(query: str) -> list[str]:
+    """The Roman numbers of the query, in digits; "vi" is none, but Swedish for "we", and "I" is none behind a function
+    word."""
+    function_words = all_function_words()
+    return [
+        ROMAN[roman.lower()]
+        for word, roman in ROMAN_NUMBER.findall(query)
+        if roman.lower() in ROMAN and roman not in function_words
+        if roman != "I" or word.lower() not in function_words
+    ]
+
+
+def _in_roman(number: str, query: str) -> list[str]:
+    """Patterns of a number in Roman digits; "I" is one only behind the word that stands before it in the query."""
+    roman, function_words = IN_ROMAN[number], all_function_words()
+    if number == "1":
+        words = (word for word in BEFORE_ONE.findall(query)[:PARTS_MAX] if word.lower() not in function_words)
+        return [rf"(?<=\b{word} )(?-i:I)" for word in words]
+    return [f"(?-i:{roman.upper()})" if len(roman) == 1 or roman in function_words else roman]
+
+
 def _is_number(part: str) -> bool:
     """Whether a word has digits and no letter, except perhaps one at its end, or is a code of several parts."""
     if ENDS_IN_A_LETTER.fullmatch(part) or SEVERAL_PARTS.search(part):
@@ -213,8 +249,8 @@ def _is_number(part: str) -> bool:
 
 
 def _plain(number: str) -> str:
-    """A number without the v of a version or the ending of an ordinal: "3.2" for "v3.2", "2" for "2nd"."""
-    return BESIDE_DIGITS.sub("", number)
+    """A number in digits, without the v of a version or the ending of an ordinal: "3.2" for "v3.2", "2" for "2nd"."""
+    return ROMAN.get(number) or BESIDE_DIGITS.sub("", number)
 
 
 def reorder_by_number_pairs(best: Best, *, query: QueryPairs, weight: float) -> RankedPool:
@@ -236,9 +272,11 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
         start = match.start()
         if PART_OF_A_WORD.search(text, max(0, start - 2), start) and not _ends_a_code(text, match):
             continue
-        as_one = match.lastgroup == "as_one"
-        number = (":".join(DIGITS.findall(match[0])) if as_one else _plain(match[0].lower()),)
         g = 1.0 - start / len(text)
+        if match.lastgroup == "as_one":
+            pairs.setdefault(((":".join(DIGITS.findall(match[0])),), ()), g)
+            continue
+        number = (_plain(match[0].lower()),)
         before = WORD.findall(text, max(0, start - WORD_LENGTH), start)[-2:]
         if len(before) > 1 and (bare(before[1]) or before[1]).lower() not in NUMBER_WORDS:
             del before[0]
@@ -249,7 +287,7 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
         if after is not None:
             beside = _terms(after[0], terms_of)
             here.append((beside, number) if YEAR.fullmatch(number[0]) else (number, beside))
-        if as_one or SEVERAL_PARTS.search(match[0]):
+        if SEVERAL_PARTS.search(match[0]):
             here.append((number, ()))
         for pair in here:
             pairs.setdefault(pair, g)

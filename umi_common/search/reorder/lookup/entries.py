@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from umi_common.pool import Floats
+from umi_common.search.reorder.number_pairs import ROMAN
 from umi_common.search.reorder.words import TermsOf, content_words, words_in
 
 MEANING = frozenset(
@@ -48,7 +49,8 @@ def heads_in(query: str) -> tuple[list[str], bool]:
     its only head means.
 
     ([], False) for a query that asks for no entry. If it asks for the meaning of "open", all texts that begin with
-    "open" may be the answer, even if they are more than ENTRIES_MAX.
+    "open" may be the answer, even if they are more than ENTRIES_MAX. If it has a number, the number is its head: "Henry
+    8" asks for no text that begins with "Henry".
     """
     content = content_words(query)
     heads = [word for word in dict.fromkeys(content) if word not in MEANING]
@@ -56,6 +58,7 @@ def heads_in(query: str) -> tuple[list[str], bool]:
     not_asked = len(heads) > 1 and not NO_ENTRY.isdisjoint(words[:1])
     if not_asked or len(heads) > HEADS_MAX or len(words) > QUERY_WORDS_MAX:
         return [], False
+    heads = [word for word in heads if word.isdecimal() or word in ROMAN] or heads
     return heads, len(heads) == 1 and not MEANING.isdisjoint(content)
 
 
