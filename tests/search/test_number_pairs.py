@@ -85,6 +85,9 @@ def test_minutes_are_found_by_a_number_that_stands_in_all_minutes(query):
         ("phonetics iii", "Phonetics III, room 12"),
         ("statics 1", "Statics I, room 12"),
         ("Statics I", "Statics 1, room 12"),
+        ("puzzle ages 3-5", "Puzzle for 3 to 5 year olds"),
+        ("a parcel between 5 and 10 kg", "Parcel, 5\u201310 kg"),
+        ("Paket von 5 bis 10 kg", "Paket 5 - 10 kg"),
     ],
 )
 def test_an_abbreviated_label_is_the_same_label(query, text):
@@ -107,6 +110,7 @@ def test_an_abbreviated_label_is_the_same_label(query, text):
         ("when 1 is left", "when I am left"),
         ("Henry 8", "Henry VII"),
         ("Louis XIV", "Louis XIVth-century"),
+        ("puzzle ages 3-5", "Puzzle for 3 to 55 year olds"),
     ],
 )
 def test_another_word_that_begins_alike_is_no_abbreviation(query, text):
@@ -194,6 +198,16 @@ def test_a_king_is_found_by_his_number_in_digits(query):
         for number in kings:
             assert umi.search(query.format(number), now=NOW).ids[0] == str(number)
         assert umi.search("Henry 9", now=NOW).ids[0] == "portrait"
+
+
+@pytest.mark.parametrize("query", ["{} {}-{}", "{} {} – {}", "{} from {} to {}", "{} for a child between {} and {}"])
+def test_a_range_is_found_in_its_other_forms(query):
+    forms = ["{}, ages {}-{}", "{} for children from {} to {}", "{} (for {} to {} year olds)"]
+    toys = [(toy, low, low + 2) for toy in ("Marble run", "Paint set", "Memory game") for low in (2, 4, 6, 8)]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(repr(toy), forms[at % 3].format(*toy)) for at, toy in enumerate(toys))
+        first = [umi.search(query.format(*toy).lower(), now=NOW).ids[0] for toy in toys]
+    assert first == list(map(repr, toys))
 
 
 def test_a_question_without_a_number_is_ranked_as_before(pages):

@@ -8,7 +8,7 @@ it ("night eight"); an ordinal of the query ("the ninth night", "2nd century") i
 A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its
 parts. The v of a version is no part of it. "HIS258" is the same pair as "HIS 258". Two labelled numbers beside each
 other ("chapter 5, verse 10", "verse 10 of chapter 5") are a pair by themselves, too: a text may write both as one
-number ("5:10", "5 (10)"). A Roman number is the same number in
+number ("5:10", "5 (10)"). So are the two numbers of a range: "5-10", "5 to 10". A Roman number is the same number in
 digits ("Henry VIII", "Henry 8"). For candidate i with score(i) > 0:
 
     final(i) = `words.raised` of score(i), + `words.best_added`, both with g
@@ -66,6 +66,10 @@ ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
 LABELLED = re.compile(r"(?<![^\W\d_])([^\W\d_]+)(\.?) (\d{1,3})\b")
 """A label, the full stop of an abbreviation, and a number of at most three digits; longer numbers are mostly years and
 amounts."""
+RANGE_SIGN = r"\s?(?:[-\u2013\u2014]|\b(?:to|and|bis|und|à|a|et|y|e)\b)\s?"
+"""What stands between the two numbers of a range: "5-10", "5 to 10", "between 5 and 10"."""
+RANGE = re.compile(rf"(?<![\w.,:/-])(0|[1-9]\d{{0,5}}){RANGE_SIGN}([1-9]\d{{0,5}})(?!\d|[.,:/-]\d)")
+"""What may be a range; it is one if the first number is the smaller one."""
 BESIDE_DIGITS = re.compile(r"v(?=\d+\.\d)|(?<=\d)(?:st|nd|rd|th)$", re.IGNORECASE)
 """The v before a version, and the ending of an ordinal."""
 LETTERS_AND_NUMBER = re.compile(r"[^\W\d_]{2,}(\d{3,})")
@@ -142,11 +146,12 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     """The number pairs of a query; None if it has none."""
     query = NUMBER_NAME.sub(_in_digits, query)
     joined = _labelled(query)[:PARTS_MAX]
-    as_one = "|".join(rf"{wide}\s?[.,:(/-]\s?{narrow}" for wide, narrow in joined)
+    wide_and_narrow = (rf"{wide}\s?[.,:(/-]\s?{narrow}" for wide, narrow in joined)
+    as_one = "|".join([*wide_and_narrow, *ranges_in(query)[:PARTS_MAX]])
     numbers = _numbers(query)
     alone = (f"v?{re.escape(number)}(?:st|nd|rd|th)?" for number in numbers)
     roman = (pattern for number in numbers if number in IN_ROMAN for pattern in _in_roman(number, query))
-    either = "|".join([*([f"(?P<as_one>{as_one})"] if joined else ()), *alone, *roman, *_letters(query)])
+    either = "|".join([*([f"(?P<as_one>{as_one})"] if as_one else ()), *alone, *roman, *_letters(query)])
     if not either:
         return None
     found = re.compile(rf"(?:{either})(?!\w|[.,:-]\d)", re.IGNORECASE)
@@ -189,6 +194,11 @@ def _in_digits(name: re.Match[str]) -> str:
     """A number name in digits; as it is for a quantity, which no label precedes: "two events", "in two events"."""
     number, before = NUMBER_NAMES[name[0].lower()], words_in(name.string[: name.start()])[-1:]
     return name[0] if number.isdecimal() and all_function_words().issuperset(before) else number
+
+
+def ranges_in(text: str) -> list[str]:
+    """A pattern of each range of a text, which matches all its forms."""
+    return [f"{low}{RANGE_SIGN}{high}" for low, high in RANGE.findall(text) if int(low) < int(high)]
 
 
 def _labelled(query: str) -> list[tuple[str, str]]:

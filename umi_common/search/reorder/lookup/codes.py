@@ -23,6 +23,7 @@ import numpy as np
 
 from umi_common.pool import Floats
 from umi_common.search.reorder.lookup.phrases import TEXT_CHARACTERS, holds_all
+from umi_common.search.reorder.number_pairs import RANGE, ranges_in
 from umi_common.search.reorder.words import FIRST_LETTERS, PARTS_MAX, TermsOf, bare, spaced, words_in
 from umi_common.stores.lexical.languages import all_function_words
 
@@ -68,7 +69,8 @@ def _code(code: str) -> Code:
     The parts of a code are its runs of letters and its runs of digits. Between two parts a text may have one sign of
     any kind or none ("E-1042" finds "e1042"); between two runs of digits it must have one ("10.1" does not find "101").
     The code must not touch another letter or digit, nor continue a number ("10.1" does not find "10.1.2"). A version
-    is found with and without its v: "v1.4" finds "1.4", and "1.4" finds "v1.4".
+    is found with and without its v: "v1.4" finds "1.4", and "1.4" finds "v1.4". A range is found in other forms: "5-10"
+    finds "5 to 10".
     """
     version = VERSION.fullmatch(code)
     parts = LETTERS_OR_DIGITS.findall(version[1] if version else code)
@@ -76,6 +78,8 @@ def _code(code: str) -> Code:
     for before, after in pairwise(parts):
         between_digits = before[-1].isdigit() and after[0].isdigit()
         pattern += (r"[\W_]" if between_digits else r"[\W_]?") + re.escape(after)
+    if RANGE.fullmatch(code):
+        pattern = f"(?:{'|'.join([pattern, *ranges_in(code)])})"
     whole = re.compile(rf"(?<![^\W_])(?<!\d[.,:]){pattern}(?![^\W_]|[.,:]\d)", re.IGNORECASE)
     return Code(whole, next(filter(str.isdecimal, parts), ""))
 
