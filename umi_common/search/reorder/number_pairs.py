@@ -2,14 +2,12 @@
 
 For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
 number pair is a number or a single letter ("Annex B"), together with the word or sign beside it, which is compared by
-its terms. A number holds a digit and no letter, except that it may end in a letter ("clause 9.b"). The query may name
-it ("night eight"); an ordinal of the query ("the ninth night", "2nd century") is sought on both sides of the word.
+its terms. An ordinal of the query ("the ninth night", "2nd century") is sought on both sides of the word. `numbers` has
+the forms of a number.
 
 A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its
-parts. The v of a version is no part of it. "HIS258" is the same pair as "HIS 258". Two labelled numbers beside each
-other ("chapter 5, verse 10", "verse 10 of chapter 5") are a pair by themselves, too: a text may write both as one
-number ("5:10", "5 (10)"). So are the two numbers of a range: "5-10", "5 to 10". A Roman number is the same number in
-digits ("Henry VIII", "Henry 8"). For candidate i with score(i) > 0:
+parts. So are the two numbers of a range ("5-10"), and two labelled numbers beside each other ("chapter 5, verse 10").
+For candidate i with score(i) > 0:
 
     final(i) = `words.raised` of score(i), + `words.best_added`, both with g
     g(p, i) = 1 - offset of the number / length of the text, for the first pair p in candidate i; 0 if i does not hold p
@@ -28,26 +26,30 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from itertools import islice, pairwise
+from itertools import islice
 from typing import NamedTuple
-from unicodedata import category
 
 import numpy as np
 
 from umi_common.pool import Floats, Ints, Pool
-from umi_common.query.time.vocabulary import DAY_ORDINALS, NUMBERS
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, FAR_CANDIDATES, Best
+from umi_common.search.reorder.numbers import (
+    LETTERS_AND_NUMBER,
+    SEVERAL_PARTS,
+    canonical,
+    in_digits,
+    labelled_numbers,
+    numbers_sought,
+)
 from umi_common.search.reorder.words import (
     DIGITS,
-    PARTS_MAX,
     TermsOf,
     bare,
     best_added,
     near_best,
     raised,
     up_to_last,
-    words_in,
 )
 from umi_common.stores.lexical.languages import all_function_words
 
@@ -57,43 +59,8 @@ this share of the best BM25: where every record holds "item 1", that of "minutes
 OCCURRENCES_MAX = 500
 """Largest number of occurrences of the query's numbers that are read in a text: so many take about 7 ms. Only long
 tables hold more."""
-SEVERAL_PARTS = re.compile(r"\d[.,:-]\d")
-"""The sign between two parts of a number or code, with a digit on each side."""
-LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'.])")
-"""A single letter after a word."""
-ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
-"""A number that ends in a letter, such as "9.b"."""
-LABELLED = re.compile(r"(?<![^\W\d_])([^\W\d_]+)(\.?) (\d{1,3})\b")
-"""A label, the full stop of an abbreviation, and a number of at most three digits; longer numbers are mostly years and
-amounts."""
-RANGE_SIGN = r"\s?(?:[-\u2013\u2014]|\b(?:to|and|bis|und|à|a|et|y|e)\b)\s?"
-"""What stands between the two numbers of a range: "5-10", "5 to 10", "between 5 and 10"."""
-RANGE = re.compile(rf"(?<![\w.,:/-])(0|[1-9]\d{{0,5}}){RANGE_SIGN}([1-9]\d{{0,5}})(?!\d|[.,:/-]\d)")
-"""What may be a range; it is one if the first number is the smaller one."""
-BESIDE_DIGITS = re.compile(r"v(?=\d+\.\d)|(?<=\d)(?:st|nd|rd|th)$", re.IGNORECASE)
-"""The v before a version, and the ending of an ordinal."""
-LETTERS_AND_NUMBER = re.compile(r"[^\W\d_]{2,}(\d{3,})")
-"""A code of one word, such as "HIS258". With fewer digits it is mostly a name: "Python3", "utf8"."""
 ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\s+([^\W\d_]+)", re.IGNORECASE)
 """An ordinal and the word behind it: "9th night"."""
-NUMBER_NAMES = {
-    **{name: f"{number}" for number, name in enumerate(NUMBERS)},
-    **{name: f"{number}th" for number, name in enumerate(DAY_ORDINALS, start=1) if number > 1},
-}
-"""The names of numbers and what is read in their place: 2 for "two", 2th for "second". "First" is mostly no number."""
-NUMBER_NAME = re.compile(rf"(?<![\w-])(?:{'|'.join(NUMBER_NAMES)})(?![\w-])", re.IGNORECASE)
-ROMAN = {
-    tens + ones: f"{10 * ten + one}"
-    for ten, tens in enumerate(("", "x", "xx", "xxx"))
-    for one, ones in enumerate(("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"))
-    if ten or one
-}
-"""Roman number -> the same number in digits."""
-IN_ROMAN = {number: roman for roman, number in ROMAN.items()}
-ROMAN_NUMBER = re.compile(r"(?<!\w)(\w+) ([IVX]+|[ivx]{2,})(?!\w|['.-]\w)")
-"""A word and what may be a Roman number: "Louis XIV", "phonetics ii"."""
-BEFORE_ONE = re.compile(r"(?<![^\W\d_])([^\W\d_]+) [1I](?!\w|[.,:-]\d|')")
-"""The word before 1 or I."""
 YEAR = re.compile(r"\d{4}")
 """A number whose word may stand before or after it: "2021 edition" and "edition 2021" are one pair."""
 PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
@@ -126,8 +93,7 @@ class QueryPairs(NamedTuple):
     """The number pairs of a query."""
 
     numbers: re.Pattern[str]
-    """Matches the query's numbers in a text. It also matches the end of a longer word; `pairs_in_text` drops such
-    matches."""
+    """`numbers.numbers_sought`."""
     pairs: frozenset[Pair]
     before_any: Mapping[Pair, re.Pattern[str]]
     """By pair of a label and a number behind it: matches the label before any number in a text. A label is a word, but
@@ -144,36 +110,18 @@ def candidates_read(pool: Pool, order: Ints) -> int:
 
 def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     """The number pairs of a query; None if it has none."""
-    query = NUMBER_NAME.sub(_in_digits, query)
-    joined = _labelled(query)[:PARTS_MAX]
-    wide_and_narrow = (rf"{wide}\s?[.,:(/-]\s?{narrow}" for wide, narrow in joined)
-    as_one = "|".join([*wide_and_narrow, *ranges_in(query)[:PARTS_MAX]])
-    numbers = _numbers(query)
-    alone = (f"v?{re.escape(number)}(?:st|nd|rd|th)?" for number in numbers)
-    roman = (pattern for number in numbers if number in IN_ROMAN for pattern in _in_roman(number, query))
-    either = "|".join([*([f"(?P<as_one>{as_one})"] if as_one else ()), *alone, *roman, *_letters(query)])
-    if not either:
+    query = in_digits(query)
+    found = numbers_sought(query)
+    if found is None:
         return None
-    found = re.compile(rf"(?:{either})(?!\w|[.,:-]\d)", re.IGNORECASE)
     pairs = frozenset(
         [
             *(pair for pair in pairs_in_text(query, found, terms_of) if pair[0] != ANY_LABEL),
-            *(((":".join(each),), ()) for each in joined),
+            *(((":".join(each),), ()) for each in labelled_numbers(query)),
             *((_terms(word, terms_of), (number,)) for number, word in ORDINAL.findall(query)),
         ]
     )
     return QueryPairs(found, pairs, _labels_of_numbers(query, found, terms_of), terms_of) if pairs else None
-
-
-def _numbers(query: str) -> list[str]:
-    """The query's distinct numbers, at most `PARTS_MAX`. Of those that begin alike, the longest comes first, because
-    the first alternative of a pattern that matches counts."""
-    parts: list[str] = []
-    for word in filter(DIGITS.search, query.split()):
-        parts += [word] if any(map(str.isalpha, word)) else word.split("/")
-    parts = [code[1] if (code := LETTERS_AND_NUMBER.fullmatch(part)) else part for part in map(bare, parts)]
-    distinct = list(dict.fromkeys([*map(_plain, filter(_is_number, parts)), *_roman_numbers(query)]))
-    return sorted(distinct[:PARTS_MAX], key=len, reverse=True)
 
 
 def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, re.Pattern[str]]:
@@ -188,79 +136,6 @@ def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) 
         pattern = rf"(?<![^\W_]){start}[^\W\d_]*(?:\W{{1,3}}(?:(?:{NUMBER_WORD})\W{{1,3}})?(?:v?\d|[ivx]+\b)|\d{{3}})"
         patterns[term, pair[1]] = re.compile(pattern, re.IGNORECASE)
     return patterns
-
-
-def _in_digits(name: re.Match[str]) -> str:
-    """A number name in digits; as it is for a quantity, which no label precedes: "two events", "in two events"."""
-    number, before = NUMBER_NAMES[name[0].lower()], words_in(name.string[: name.start()])[-1:]
-    return name[0] if number.isdecimal() and all_function_words().issuperset(before) else number
-
-
-def ranges_in(text: str) -> list[str]:
-    """A pattern of each range of a text, which matches all its forms."""
-    return [f"{low}{RANGE_SIGN}{high}" for low, high in RANGE.findall(text) if int(low) < int(high)]
-
-
-def _labelled(query: str) -> list[tuple[str, str]]:
-    """Pairs of labelled numbers beside each other in the query, the number of the larger unit first.
-
-    The larger unit comes first in the query ("chapter 5, verse 10"), unless function words stand between the two
-    numbers ("verse 10 of chapter 5").
-    """
-    labelled = LABELLED.finditer(query)
-    # A function word is a label only with a full stop: "no. 5".
-    found = [match for match in labelled if match[2] or match[1].lower() not in all_function_words()]
-    several: list[tuple[str, str]] = []
-    for first, second in pairwise(found):
-        between = words_in(query[first.end() : second.start()])
-        if all_function_words().issuperset(between):
-            several.append((second[3], first[3]) if between else (first[3], second[3]))
-    return several
-
-
-def _letters(query: str) -> list[str]:
-    """Patterns of the query's single letters, without "I" and the function word "a"; a capital finds only a capital."""
-    # A letter before a combining mark, such as a vowel sign of Hindi, which `\w` does not match, begins a word.
-    found = [each[0] for each in LETTER.finditer(f"{query} ") if category(each.string[each.end()])[0] != "M"]
-    letters = [letter for letter in dict.fromkeys(found) if letter != "I"]
-    return [
-        f"(?-i:{letter})" if letter.isupper() else letter
-        for letter in letters[:PARTS_MAX]
-        if letter.isupper() or letter not in all_function_words()
-    ]
-
-
-def _roman_numbers(query: str) -> list[str]:
-    """The Roman numbers of the query, in digits; "vi" is none, but Swedish for "we", and "I" is none behind a function
-    word."""
-    function_words = all_function_words()
-    return [
-        ROMAN[roman.lower()]
-        for word, roman in ROMAN_NUMBER.findall(query)
-        if roman.lower() in ROMAN and roman not in function_words
-        if roman != "I" or word.lower() not in function_words
-    ]
-
-
-def _in_roman(number: str, query: str) -> list[str]:
-    """Patterns of a number in Roman digits; "I" is one only behind the word that stands before it in the query."""
-    roman, function_words = IN_ROMAN[number], all_function_words()
-    if number == "1":
-        words = (word for word in BEFORE_ONE.findall(query)[:PARTS_MAX] if word.lower() not in function_words)
-        return [rf"(?<=\b{word} )(?-i:I)" for word in words]
-    return [f"(?-i:{roman.upper()})" if len(roman) == 1 or roman in function_words else roman]
-
-
-def _is_number(part: str) -> bool:
-    """Whether a word has digits and no letter, except perhaps one at its end, or is a code of several parts."""
-    if ENDS_IN_A_LETTER.fullmatch(part) or SEVERAL_PARTS.search(part):
-        return True
-    return DIGITS.search(part) is not None and not any(map(str.isalpha, _plain(part)))
-
-
-def _plain(number: str) -> str:
-    """A number in digits, without the v of a version or the ending of an ordinal: "3.2" for "v3.2", "2" for "2nd"."""
-    return ROMAN.get(number) or BESIDE_DIGITS.sub("", number)
 
 
 def reorder_by_number_pairs(best: Best, *, query: QueryPairs, weight: float) -> RankedPool:
@@ -286,7 +161,7 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
         if match.lastgroup == "as_one":
             pairs.setdefault(((":".join(DIGITS.findall(match[0])),), ()), g)
             continue
-        number = (_plain(match[0].lower()),)
+        number = (canonical(match[0].lower()),)
         before = WORD.findall(text, max(0, start - WORD_LENGTH), start)[-2:]
         if len(before) > 1 and (bare(before[1]) or before[1]).lower() not in NUMBER_WORDS:
             del before[0]

@@ -23,7 +23,7 @@ import numpy as np
 
 from umi_common.pool import Floats
 from umi_common.search.reorder.lookup.phrases import TEXT_CHARACTERS, holds_all
-from umi_common.search.reorder.number_pairs import RANGE, ranges_in
+from umi_common.search.reorder.numbers import RANGE, ranges_in
 from umi_common.search.reorder.words import FIRST_LETTERS, PARTS_MAX, TermsOf, bare, spaced, words_in
 from umi_common.stores.lexical.languages import all_function_words
 

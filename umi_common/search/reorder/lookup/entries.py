@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from umi_common.pool import Floats
-from umi_common.search.reorder.number_pairs import ROMAN
+from umi_common.search.reorder.numbers import ROMAN
 from umi_common.search.reorder.words import TermsOf, content_words, words_in
 
 MEANING = frozenset(

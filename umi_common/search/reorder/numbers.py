@@ -1,0 +1,165 @@
+"""The numbers of a query, and a pattern of all forms in which a text may write them.
+
+A number holds a digit and no letter, except that it may end in a letter ("clause 9.b"), or it is a code of several
+parts ("v3.2"). The query may name it ("night eight"). These forms of a number are equal:
+
+    "3.2"            "v3.2"
+    "2"              "2nd"
+    "HIS 258"        "HIS258"
+    "Henry 8"        "Henry VIII", up to "XXXIX"
+    "5-10"           "5 to 10", "between 5 and 10": a range
+    "5:10"           "5 (10)", for "chapter 5, verse 10" or "verse 10 of chapter 5": labelled numbers
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from unicodedata import category
+
+from umi_common.query.time.vocabulary import DAY_ORDINALS, NUMBERS
+from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, words_in
+from umi_common.stores.lexical.languages import all_function_words
+
+SEVERAL_PARTS = re.compile(r"\d[.,:-]\d")
+"""The sign between two parts of a number or code, with a digit on each side."""
+LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'.])")
+"""A single letter after a word."""
+ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
+"""A number that ends in a letter, such as "9.b"."""
+LABELLED = re.compile(r"(?<![^\W\d_])([^\W\d_]+)(\.?) (\d{1,3})\b")
+"""A label, the full stop of an abbreviation, and a number of at most three digits; longer numbers are mostly years and
+amounts."""
+RANGE_SIGN = r"\s?(?:[-\u2013\u2014]|\b(?:to|and|bis|und|à|a|et|y|e)\b)\s?"
+"""What stands between the two numbers of a range: "5-10", "5 to 10", "between 5 and 10"."""
+RANGE = re.compile(rf"(?<![\w.,:/-])(0|[1-9]\d{{0,5}}){RANGE_SIGN}([1-9]\d{{0,5}})(?!\d|[.,:/-]\d)")
+"""What may be a range; it is one if the first number is the smaller one."""
+BESIDE_DIGITS = re.compile(r"v(?=\d+\.\d)|(?<=\d)(?:st|nd|rd|th)$", re.IGNORECASE)
+"""The v before a version, and the ending of an ordinal."""
+LETTERS_AND_NUMBER = re.compile(r"[^\W\d_]{2,}(\d{3,})")
+"""A code of one word, such as "HIS258". With fewer digits it is mostly a name: "Python3", "utf8"."""
+NUMBER_NAMES = {
+    **{name: f"{number}" for number, name in enumerate(NUMBERS)},
+    **{name: f"{number}th" for number, name in enumerate(DAY_ORDINALS, start=1) if number > 1},
+}
+"""The names of numbers and what is read in their place: 2 for "two", 2th for "second". "First" is mostly no number."""
+NUMBER_NAME = re.compile(rf"(?<![\w-])(?:{'|'.join(NUMBER_NAMES)})(?![\w-])", re.IGNORECASE)
+ROMAN = {
+    tens + ones: f"{10 * ten + one}"
+    for ten, tens in enumerate(("", "x", "xx", "xxx"))
+    for one, ones in enumerate(("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"))
+    if ten or one
+}
+"""Roman number -> the same number in digits."""
+IN_ROMAN = {number: roman for roman, number in ROMAN.items()}
+ROMAN_NUMBER = re.compile(r"(?<!\w)(\w+) ([IVX]+|[ivx]{2,})(?!\w|['.-]\w)")
+"""A word and what may be a Roman number: "Louis XIV", "phonetics ii"."""
+BEFORE_ONE = re.compile(r"(?<![^\W\d_])([^\W\d_]+) [1I](?!\w|[.,:-]\d|')")
+"""The word before 1 or I."""
+
+
+def in_digits(query: str) -> str:
+    """A query with its number names in digits: "night eight" as "night 8"."""
+    return NUMBER_NAME.sub(_in_digits, query)
+
+
+def numbers_sought(query: str) -> re.Pattern[str] | None:
+    """A pattern of the query's numbers and single letters, in all forms; None if it has none.
+
+    Its group "as_one" is two numbers that are sought together: a range, or two labelled numbers. The pattern also
+    matches the end of a longer word.
+
+    Args:
+        query: The query with number names `in_digits`.
+    """
+    labelled = (rf"{wide}\s?[.,:(/-]\s?{narrow}" for wide, narrow in labelled_numbers(query))
+    as_one = "|".join([*labelled, *ranges_in(query)[:PARTS_MAX]])
+    numbers = _numbers(query)
+    alone = (f"v?{re.escape(number)}(?:st|nd|rd|th)?" for number in numbers)
+    roman = (pattern for number in numbers if number in IN_ROMAN for pattern in _in_roman(number, query))
+    either = "|".join([*([f"(?P<as_one>{as_one})"] if as_one else ()), *alone, *roman, *_letters(query)])
+    return re.compile(rf"(?:{either})(?!\w|[.,:-]\d)", re.IGNORECASE) if either else None
+
+
+def _numbers(query: str) -> list[str]:
+    """The query's distinct numbers, at most `PARTS_MAX`. Of those that begin alike, the longest comes first, because
+    the first alternative of a pattern that matches counts."""
+    parts: list[str] = []
+    for word in filter(DIGITS.search, query.split()):
+        parts += [word] if any(map(str.isalpha, word)) else word.split("/")
+    parts = [code[1] if (code := LETTERS_AND_NUMBER.fullmatch(part)) else part for part in map(bare, parts)]
+    distinct = list(dict.fromkeys([*map(canonical, filter(_is_number, parts)), *_roman_numbers(query)]))
+    return sorted(distinct[:PARTS_MAX], key=len, reverse=True)
+
+
+def _in_digits(name: re.Match[str]) -> str:
+    """A number name in digits; as it is for a quantity, which no label precedes: "two events", "in two events"."""
+    number, before = NUMBER_NAMES[name[0].lower()], words_in(name.string[: name.start()])[-1:]
+    return name[0] if number.isdecimal() and all_function_words().issuperset(before) else number
+
+
+def ranges_in(text: str) -> list[str]:
+    """A pattern of each range of a text, which matches all its forms."""
+    return [f"{low}{RANGE_SIGN}{high}" for low, high in RANGE.findall(text) if int(low) < int(high)]
+
+
+def labelled_numbers(query: str) -> list[tuple[str, str]]:
+    """At most `PARTS_MAX` pairs of labelled numbers beside each other in the query, that of the larger unit first.
+
+    The larger unit comes first in the query ("chapter 5, verse 10"), unless function words stand between the two
+    numbers ("verse 10 of chapter 5").
+    """
+    labelled = LABELLED.finditer(query)
+    # A function word is a label only with a full stop: "no. 5".
+    found = [match for match in labelled if match[2] or match[1].lower() not in all_function_words()]
+    several: list[tuple[str, str]] = []
+    for first, second in pairwise(found):
+        between = words_in(query[first.end() : second.start()])
+        if all_function_words().issuperset(between):
+            several.append((second[3], first[3]) if between else (first[3], second[3]))
+    return several[:PARTS_MAX]
+
+
+def _letters(query: str) -> list[str]:
+    """Patterns of the query's single letters, without "I" and the function word "a"; a capital finds only a capital."""
+    # A letter before a combining mark, such as a vowel sign of Hindi, which `\w` does not match, begins a word.
+    found = [each[0] for each in LETTER.finditer(f"{query} ") if category(each.string[each.end()])[0] != "M"]
+    letters = [letter for letter in dict.fromkeys(found) if letter != "I"]
+    return [
+        f"(?-i:{letter})" if letter.isupper() else letter
+        for letter in letters[:PARTS_MAX]
+        if letter.isupper() or letter not in all_function_words()
+    ]
+
+
+def _roman_numbers(query: str) -> list[str]:
+    """The Roman numbers of the query, in digits; "vi" is none, but Swedish for "we", and "I" is none behind a function
+    word."""
+    function_words = all_function_words()
+    return [
+        ROMAN[roman.lower()]
+        for word, roman in ROMAN_NUMBER.findall(query)
+        if roman.lower() in ROMAN and roman not in function_words
+        if roman != "I" or word.lower() not in function_words
+    ]
+
+
+def _in_roman(number: str, query: str) -> list[str]:
+    """Patterns of a number in Roman digits; "I" is one only behind the word that stands before it in the query."""
+    roman, function_words = IN_ROMAN[number], all_function_words()
+    if number == "1":
+        words = (word for word in BEFORE_ONE.findall(query)[:PARTS_MAX] if word.lower() not in function_words)
+        return [rf"(?<=\b{word} )(?-i:I)" for word in words]
+    return [f"(?-i:{roman.upper()})" if len(roman) == 1 or roman in function_words else roman]
+
+
+def _is_number(part: str) -> bool:
+    """Whether a word has digits and no letter, except perhaps one at its end, or is a code of several parts."""
+    if ENDS_IN_A_LETTER.fullmatch(part) or SEVERAL_PARTS.search(part):
+        return True
+    return DIGITS.search(part) is not None and not any(map(str.isalpha, canonical(part)))
+
+
+def canonical(number: str) -> str:
+    """A number in digits, without the v of a version or the ending of an ordinal: "3.2" for "v3.2", "2" for "2nd"."""
+    return ROMAN.get(number) or BESIDE_DIGITS.sub("", number)
