@@ -209,6 +209,17 @@ def test_a_record_whose_id_is_taken_far_below_in_a_changed_file_is_told(store, f
         assert len(problems) == 1 and "b.jsonl holds id 'r0' twice" in problems[0]
 
 
+def test_an_id_that_is_taken_far_below_is_told_also_beside_a_part_that_cannot_be_read(store, folder):
+    (folder / "b.jsonl").write_text('{"id": "r0", "text": "one"}')
+    index(store, [folder], part_bytes=300)
+    records = [f'{{"id": "r{number}", "text": "filler {number}"}}' for number in range(30)]
+    records[12:12] = ["no record at all " * 40]
+    (folder / "b.jsonl").write_text("\n".join([*records, '{"id": "r0", "text": "again"}']))
+    for _ in range(2):
+        problems = " ".join(str(problem) for problem in index(store, [folder], part_bytes=300).problems)
+        assert "line 13" in problems and "b.jsonl holds id 'r0' twice" in problems
+
+
 @both
 def test_of_very_many_bad_lines_the_first_are_listed_and_the_others_counted(store, folder, run):
     (folder / "b.jsonl").write_text('{"id": "r", "text": "a"}\n' + "x\n" * 1_000)

@@ -15,6 +15,7 @@ repeats the parts with such records.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -174,6 +175,9 @@ class IngestSession:
         else:  # no id was freed, so the outcomes of the first round are final
             self.take([outcome for outcome, _ in self._waiting])
         self._remove_stale()
+        if not self.report.stopped:
+            with suppress(FileUnreadable):  # a file changed during the run; the next run reads it again
+                self._present_chunks([file for file in self._open.values() if file.may_be_stale])  # reports equal ids
         self._save_settled()
         self._record_last_write()
         self._report_unread()
@@ -344,14 +348,15 @@ class IngestSession:
         self._save_settled()
 
     def _present_chunks(self, files: Sequence[_File]) -> dict[tuple[str, str], FilePart]:
-        """The chunks of the present versions of these files: by (source, id), the first part with this id.
+        """The chunks of the present versions of these files: by (source, id), the first part with this id. Parts that
+        are not in the store are left out.
 
         An id that an earlier part of the file has is reported, once for each part. Such a chunk was taken for a new
         version of the earlier chunk and has replaced it.
         """
         parts: dict[tuple[str, str], FilePart] = {}
         for file in files:
-            for part in file.parts:
+            for part in (part for part in file.parts if part.key not in file.left):
                 ids = [chunk.id for chunk in chunks_of_part(part, self.pdf).chunks]
                 twice = [id for id in ids if parts.setdefault((part.source, id), part) is not part]
                 if twice:
