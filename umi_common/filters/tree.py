@@ -183,10 +183,10 @@ def holds(comparison: Comparison, value: MetadataValue) -> bool:
             return isinstance(value, str) and str(comparison.value).lower() in value.lower()
         case ordering:
             bound = comparison.value
-            return _same_kind(value, bound) and ORDERINGS[ordering](value, bound)
+            return same_kind(value, bound) and ORDERINGS[ordering](value, bound)
 
 
-def _same_kind(value: MetadataValue, bound: MetadataValue) -> bool:
+def same_kind(value: MetadataValue, bound: MetadataValue) -> bool:
     """Whether two values can be ordered: numbers with numbers, strings with strings; booleans are no numbers."""
     if isinstance(bound, str):
         return isinstance(value, str)

@@ -1,15 +1,22 @@
-"""Metadata by key. A comparison is evaluated once for each distinct value of its key, and not once for each chunk."""
+"""Metadata by key. A comparison is evaluated once for each distinct value of its key, and not once for each chunk.
+
+A range such as "created in the last 7 days" is new in each search, so the distinct values of its key are sorted, and
+the values that pass are found by bisection.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from umi_common.embedders.cache import LruCache
 from umi_common.filters import And, Comparison, Filter, Or, holds, identity
-from umi_common.filters.tree import ORDERINGS, comparisons
+from umi_common.filters.tree import ORDERINGS, comparisons, same_kind
+from umi_common.pool import Ints
 from umi_common.stores.arrays import Growing
 from umi_common.stores.rows.rows import Mask, Rows
 from umi_common.types import Metadata, MetadataValue, TimeRange
@@ -153,6 +160,9 @@ class _Column:
         self._codes = Growing.holding(np.full(rows, NO_VALUE, dtype=np.int32))
         self._values: list[MetadataValue] = [None]
         self._code_of: dict[Hashable, int] = {None: NO_VALUE}
+        self._sorted: dict[bool, tuple[int, Ints]] = {}
+        """For numbers (False) and texts (True): (number of `_values` read, codes of these values, the smallest value
+        first)."""
 
     def put(self, stop: int, rows: Sequence[int], values: Sequence[MetadataValue]) -> None:
         """Set the value of rows[i] to values[i]; other new rows before `stop` have no value."""
@@ -180,12 +190,29 @@ class _Column:
         table = np.zeros(count, dtype=np.bool_)
         if comparison.operator == "$in" and isinstance(comparison.identity, frozenset):
             table[[code for value in comparison.identity if (code := self._code_of.get(value, count)) < count]] = True
+        elif comparison.operator in ORDERINGS and not start:
+            passing = self._codes_in_range(comparison)
+            table[passing[passing < count]] = True  # a writer may have added values
         elif start:  # a cached mask is extended: only the values of its new rows are compared
             for code in set(codes.tolist()):
                 table[code] = holds(comparison, self._values[code])
         else:
             table[:] = [holds(comparison, value) for value in self._values[:count]]
         return table.take(codes)
+
+    def _codes_in_range(self, comparison: Comparison) -> Ints:
+        """The codes of the values that pass a comparison by order."""
+        of_texts, bound = isinstance(comparison.value, str), comparison.value
+        value_of: Callable[[int], Any] = self._values.__getitem__
+        read, codes = self._sorted.get(of_texts, (0, np.zeros(0, dtype=np.int64)))
+        count = len(self._values)
+        if read < count:
+            new = [code for code in range(read, count) if same_kind(value_of(code), bound)]
+            codes = np.array(sorted([*codes.tolist(), *new], key=value_of), dtype=np.int64)
+            self._sorted[of_texts] = (count, codes)
+        bisect = bisect_left if comparison.operator in ("$gte", "$lt") else bisect_right
+        at = bisect(codes, bound, key=value_of)
+        return codes[:at] if comparison.operator in ("$lt", "$lte") else codes[at:]
 
 
 def _kinds(values: Iterable[MetadataValue]) -> set[str]:
