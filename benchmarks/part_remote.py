@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,42 +47,39 @@ def measure(size: int, plan: Plan, say: Callable[[str], None]) -> list[Row]:
     """Rows for plain searches by callers and mode, for the rate limit, and for an LLM and a reranker."""
     texts = [f"the boat {n} lies on river {n % 7} by house {n % 13}" for n in range(size)]
     rows: list[Row] = []
+    for what, name, build, service, callers, modes in _cases():
+        say(f"{what}: {name}")
+        row = {"what": what, "size": size, "system": name}
+        model = RemoteModel(seconds=0.0, failures=0.0)
+        try:
+            system = build(texts, model)
+        except ImportError as error:
+            rows.append({**row, "skipped": f"{error.name} is not installed"})
+            continue
+        for setting, value in service.items():
+            setattr(model, f"_{setting}", value)
+        has = [mode for mode in modes if mode != "batch" or system.batch is not None]
+        rows += [{**row, **_asked(system, mode, count)} for count in callers for mode in has]
+        system.close()
+    return rows
+
+
+def _cases() -> Iterator[tuple[str, str, Callable[..., System], dict[str, Any], Sequence[int], Sequence[str]]]:
+    """(what, system, its builder, settings of the embedder once it is built, numbers of callers, modes)."""
+    plain = ((UMI, _umi), (ENSEMBLE, _ensemble), (FUSION, _fusion))
     for seconds in EMBEDDER_SECONDS:
         what = f"embedder {seconds * 1e3:.0f} ms, {FAILURES:.0%} failures"
-        for name, build in ((UMI, _umi), (ENSEMBLE, _ensemble), (FUSION, _fusion)):
-            say(f"{what}: {name}")
-            model = RemoteModel(seconds=0.0, failures=0.0)
-            system = build(texts, model)
-            model._seconds, model._failures = seconds, FAILURES
-            modes = ("asyncio", "threads") if system.batch is None else ("asyncio", "threads", "batch")
-            rows += [
-                {"what": what, "size": size, "system": name, **_asked(system, mode, callers)}
-                for callers in CALLERS
-                for mode in modes
-            ]
-            system.close()
+        for name, build in plain:
+            yield what, name, build, {"seconds": seconds, "failures": FAILURES}, CALLERS, tuple(_MODES)
     rate, seconds = LIMITED
     what = f"embedder {seconds * 1e3:.0f} ms, {rate} calls/s, {FAILURES:.0%} failures"
-    for name, build in ((UMI, _umi), (ENSEMBLE, _ensemble), (FUSION, _fusion)):
-        say(f"{what}: {name}")
-        model = RemoteModel()
-        system = build(texts, model)
-        model._seconds, model._failures, model._calls_per_second = seconds, FAILURES, rate
-        rows.append({"what": what, "size": size, "system": name, **_asked(system, "asyncio", 64)})
-        system.close()
-    for llm_seconds in LLM_SECONDS:
-        what = f"LLM {llm_seconds * 1e3:.0f} ms, embedder 200 ms"
-        for name, build in ((UMI, _umi_deep), (f"{UMI}, reranker 100 ms", _umi_reranked), (MULTI, _multi)):
-            say(f"{what}: {name}")
-            model = RemoteModel()
-            system = build(texts, model, llm_seconds)
-            model._seconds = 0.2
-            rows += [
-                {"what": what, "size": size, "system": name, **_asked(system, "asyncio", callers)}
-                for callers in CALLERS
-            ]
-            system.close()
-    return rows
+    for name, build in plain:
+        service = {"seconds": seconds, "failures": FAILURES, "calls_per_second": rate}
+        yield what, name, build, service, (64,), ("asyncio",)
+    for llm in LLM_SECONDS:
+        what = f"LLM {llm * 1e3:.0f} ms, embedder 200 ms"
+        for name, deep in ((UMI, _umi_deep), (f"{UMI}, reranker 100 ms", _umi_reranked), (MULTI, _multi)):
+            yield what, name, partial(deep, llm_seconds=llm), {"seconds": 0.2}, CALLERS, ("asyncio",)
 
 
 _asked_before = 0

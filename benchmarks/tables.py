@@ -131,11 +131,11 @@ def tail() -> str:
 
 def remote() -> str:
     """p95 in ms by callers, and searches that failed or lost their vectors; asyncio."""
-    rows = [row for row in results.rows("remote") if row["mode"] == "asyncio"]
+    rows = [row for row in results.rows("remote") if row.get("mode", "asyncio") == "asyncio"]
     if not rows:
         return "Not measured yet."
-    callers = sorted({row["callers"] for row in rows})
-    cells = {(row["what"], row["system"], row["callers"]): row for row in rows}
+    callers = sorted({row["callers"] for row in rows if "callers" in row})
+    cells = {(row["what"], row["system"], row.get("callers")): row for row in rows}
     lines = []
     for what, system in dict.fromkeys((row["what"], row["system"]) for row in rows):
         found = [cells.get((what, system, count)) for count in callers]
