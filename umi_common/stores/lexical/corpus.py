@@ -392,9 +392,8 @@ def _frontier(tf: TermCounts, lengths: Int32s) -> tuple[Frontier, Ints]:
     none = np.iinfo(np.int32).max
     shortest = np.full(int(tf.max()) + 2, none, np.int32)  # by tf: the smallest length of a document with that tf
     np.minimum.at(shortest, tf, lengths)
-    shortest_from = np.minimum.accumulate(shortest[::-1])[
-        ::-1
-    ]  # by tf: the smallest length with that tf or a larger one
+    # By tf: the smallest length of a document with that tf or a larger one.
+    shortest_from = np.minimum.accumulate(shortest[::-1])[::-1]
     points = np.flatnonzero(shortest[:-1] < shortest_from[1:])
     example = np.zeros(len(shortest), np.int64)
     shortest_documents = np.flatnonzero(lengths == shortest[tf])
