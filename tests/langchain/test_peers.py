@@ -243,10 +243,11 @@ def test_chroma_what_is_stored_is_listed_by_a_filter_and_replaced_by_id():
 
 
 @pytest.mark.slow
-def test_chroma_merges_the_metadata_of_a_second_writing_and_stores_equal_texts_again_where_umi_replaces():
+def test_chroma_merges_the_metadata_of_a_second_writing_and_stores_equal_texts_again_where_umi_replaces(tmp_path):
     chroma_store = pytest.importorskip("langchain_chroma").Chroma
     embedding = DeterministicFakeEmbedding(size=8)
-    chroma, umi = chroma_store("written_twice", embedding_function=embedding), UmiVectorStore(embedding)
+    chroma = chroma_store("written_twice", embedding_function=embedding, persist_directory=str(tmp_path))
+    umi = UmiVectorStore(embedding)
     for store in (chroma, umi):
         store.add_documents([Document(id="a", page_content="A cat.", metadata={"x": 1, "y": 2})])
         store.add_documents([Document(id="a", page_content="A dog.", metadata={"x": 3})])

@@ -57,7 +57,8 @@ COSINE_MIN = 0.9
 stored vector. The limit is below 1 because embedding services round their numbers."""
 
 MODEL_ADVICE = (
-    "pass the model that made them: embedding= in LangChain, embed_model= in LlamaIndex, embedder= in ChromaStore"
+    "pass the embedder that made them: ChromaStore(collection, embedder=...), embedding= in LangChain, or embed_model= "
+    "in LlamaIndex"
 )
 """End of the message of an error about a collection that is searched in place and holds another model's vectors."""
 
