@@ -265,9 +265,25 @@ def test_a_version_is_found_with_and_without_its_v(query, text):
     assert (("3.2.0",), ()) in pairs_in_text(text, asked.numbers, terms_of)
 
 
-@pytest.mark.parametrize("query", ["hur kan vi hjälpa dem?", "what can I do", "does civil law apply?"])
+@pytest.mark.parametrize(
+    "query", ["hur kan vi hjälpa dem?", "what can I do", "does civil law apply?", "weeks since the day I left the flat"]
+)
 def test_a_pronoun_is_no_roman_number(query):
     assert query_pairs(query, terms_of) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "holds"),
+    [
+        ("day 1 of the trip", "the day I left", False),
+        ("phonetics 1", "Phonetics I requires nothing", True),
+        ("Phonetics I", "PHONETICS I, room 4", True),
+        ("Phonetics I", "phonetics 1 in room 4", True),
+    ],
+)
+def test_one_is_a_roman_number_behind_a_capitalised_word_of_a_text(query, text, holds):
+    asked = query_pairs(query, terms_of)
+    assert bool(asked.pairs & pairs_in_text(text, asked.numbers, terms_of).keys()) is holds
 
 
 @pytest.mark.parametrize("text", ["network", "someone", "ninety-one", "alone"])

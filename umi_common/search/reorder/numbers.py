@@ -52,9 +52,10 @@ ROMAN = {
 }
 """Roman number -> the same number in digits."""
 IN_ROMAN = {number: roman for roman, number in ROMAN.items()}
-ROMAN_NUMBER = re.compile(r"(?<!\w)(\w+) ([IVX]+|[ivx]{2,})(?!\w|['.-]\w)")
-"""A word and what may be a Roman number: "Louis XIV", "phonetics ii"."""
-BEFORE_ONE = re.compile(r"(?<![^\W\d_])([^\W\d_]+) [1I](?!\w|[.,:-]\d|')")
+ROMAN_NUMBER = re.compile(r"(?<!\w)(\w+) (I(?!\s*\w)|[VX]|[IVX]{2,}|[ivx]{2,})(?!\w|['.-]\w)")
+"""A word and what may be a Roman number: "Louis XIV", "phonetics ii". "I" before a word is a pronoun, as in "the day I
+left"."""
+BEFORE_ONE = re.compile(r"(?<![^\W\d_])([^\W\d_]+) (?:1|I(?!\s*\w))(?!\w|[.,:-]\d|')")
 """The word before 1 or I."""
 
 
@@ -145,11 +146,13 @@ def _roman_numbers(query: str) -> list[str]:
 
 
 def _in_roman(number: str, query: str) -> list[str]:
-    """Patterns of a number in Roman digits; "I" is one only behind the word that stands before it in the query."""
+    """Patterns of a number in Roman digits; "I" is one only behind a word with a capital letter that stands before the
+    number in the query: "Phonetics I" for "phonetics 1"."""
     roman, function_words = IN_ROMAN[number], all_function_words()
     if number == "1":
-        words = (word for word in BEFORE_ONE.findall(query)[:PARTS_MAX] if word.lower() not in function_words)
-        return [rf"(?<=\b{word} )(?-i:I)" for word in words]
+        words = [word for word in BEFORE_ONE.findall(query)[:PARTS_MAX] if word.lower() not in function_words]
+        forms = dict.fromkeys(form for word in words for form in (word.capitalize(), word.upper()))
+        return [rf"(?-i:(?<=\b{form} )I)" for form in forms]
     return [f"(?-i:{roman.upper()})" if len(roman) == 1 or roman in function_words else roman]
 
 
