@@ -40,7 +40,7 @@ def thresholds(request: pytest.FixtureRequest):
                 patch.setattr(module, "BLOCK_ROWS", 4)
             patch.setattr(topk, "PRUNING_PAYS", 0)
             patch.setattr(topk, "READ_AT_ONCE", 3)
-            patch.setattr(bm25, "FRONTIER_ABOVE", 2)
+            patch.setattr(bm25, "DIRECT", 2)
             patch.setattr(bm25, "DENSE_SHARE", 1_000)
             patch.setattr(bm25, "DENSE_BYTES_KEPT", 20)
             patch.setattr(bm25, "LEVELS_KEPT", 2)

@@ -51,9 +51,9 @@ Impacts = tuple[Ints, Floats]
 QUERY_TERMS_MAX = 48
 """Largest number of distinct terms of a query that are scored: the terms with the largest weight * idf. A pasted text
 of 2,000 bytes has some 150 terms; a search for 48 of them ranks as well or better, in a tenth of the time."""
-FRONTIER_ABOVE = 4_096
-"""If more documents hold a term, its largest impact is searched among the few points of its frontiers (see
-`corpus.Frontier`), not among all its postings."""
+DIRECT = 4_096
+"""Largest number of documents with a term whose largest impact is searched directly, among all its postings. That of
+a more frequent term is searched among the few points of its frontiers (`corpus.Frontier`)."""
 ENTRIES_KEPT = 2_000_000
 """Largest number of array entries, 16 bytes each, that a scorer caches for its terms; or an eighth of the number of
 postings, if that is more."""
@@ -311,12 +311,12 @@ class RowScorer:
     def _uppers(self, terms: Sequence[Term]) -> list[float]:
         """`Term.upper` of each term; missing ones are computed."""
         new = [term for term in terms if term.upper is None]
-        few = [term for term in new if term.df <= FRONTIER_ABOVE]
+        few = [term for term in new if term.df <= DIRECT]
         for term, (rows, impacts) in zip(few, self.impacts(few), strict=True):
             living = impacts if len(rows) == term.df else impacts[self.corpus.alive[rows]]
             term.upper = float(living.max(initial=0.0))
         for term in new:
-            if term.df > FRONTIER_ABOVE:
+            if term.df > DIRECT:
                 term.upper = max(0.0, *[self._largest(term.idf, part, ordinal) for part, ordinal in term.ordinals])
         return [term.upper for term in terms if term.upper is not None]
 
