@@ -12,6 +12,8 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 
+import numpy as np
+
 from umi_common.config import DuplicatesConfig
 from umi_common.pool import Vectors
 from umi_common.types import Chunk
@@ -65,10 +67,10 @@ class DuplicateFinder:
             return same, SAME_TEXT
         kept, vector = self._kept[group], self._vectors[row]
         if kept and vector.any():
-            cosines = self._vectors[list(kept)] @ vector
-            near = cosines >= self._settings.similarity - COSINE_ROUNDING
-            for (other, other_words), is_close in zip(kept.items(), near.tolist(), strict=True):
-                if is_close and is_near(words, other_words):
+            rows = list(kept)
+            near = (self._vectors @ vector)[rows] >= self._settings.similarity - COSINE_ROUNDING
+            for other in (rows[at] for at in np.flatnonzero(near).tolist()):
+                if is_near(words, kept[other]):
                     return other, NEAR_DUPLICATE
         kept[row] = words
         return None
