@@ -386,6 +386,14 @@ def test_a_page_that_only_leads_to_another_page_is_not_read_and_nothing_is_said(
         assert (len(store), report.problems) == (texts, [])
 
 
+def test_a_saved_page_with_text_is_read_though_it_leads_to_a_login(tmp_path):
+    refresh, text = "<meta http-equiv=refresh content='0; url=/login'>", "<p>The roof leaks above the stairs." * 20
+    (tmp_path / "saved.html").write_text(f"<title>Roof</title>{refresh}{text}", encoding="utf-8")
+    with HybridStore.open(embedder=HashEmbedder(8)) as store:
+        index(store, tmp_path)
+        assert len(store) > 0
+
+
 def test_only_a_page_without_text_is_said_to_be_filled_by_a_script(tmp_path):
     files = {"empty.ipynb": '{"cells": []}', "app.html": "<div id='app'></div>", "mark.txt": "\ufeff"}
     for name, content in files.items():

@@ -49,13 +49,16 @@ _NAMED = re.compile(r"""["'#=]([\w:.-]+)(?=["'\s>])""")
 """A possible id in an attribute or a script: "why", '#why', id=why."""
 _LINK_SIGNS = ("¶", "\uf0c1")
 """Texts of a heading's link to itself, which Sphinx and MkDocs show only under the mouse pointer."""
+REDIRECT_CHARACTERS = 500
+"""Largest length of the text of a page that only leads to another page. A longer text, as of a saved page that leads to
+a login, is read."""
 PARAGRAPH_BREAK, LINE_BREAK = "\n\n", "\n"
 """Newlines between two paragraphs and between two lines in the text of a page."""
 
 
 class HtmlText(HTMLParser):
-    """Collects the visible text of an HTML page. `read` sets `text`, `title`, `redirects`, and in order `headings`
-    and `tables`.
+    """Collects the visible text of an HTML page. `read` sets `text`, `title`, `redirects`, and in order `headings` and
+    `tables`.
 
     The head of a table is its caption and the first rows that have only <th> cells or are in <thead>. Without such
     rows, the first row is the head if all rows have the same number of cells, at least two, and every row except the
@@ -70,8 +73,8 @@ class HtmlText(HTMLParser):
         self._open_tables: list[_OpenTable] = []
         """Outermost first."""
         self.title = ""
-        self.redirects = False
-        """Whether browsers open another page at once in place of this one, so that nobody reads its text."""
+        self._refreshes = False
+        """Whether browsers open another page at once in place of this one."""
         self._pieces: list[str] = []
         """The text read so far, in pieces."""
         self._length = 0
@@ -102,6 +105,11 @@ class HtmlText(HTMLParser):
         return "".join(self._pieces)
 
     @property
+    def redirects(self) -> bool:
+        """Whether the page only leads to another page, so that nobody reads its text: "Redirecting to roof.html"."""
+        return self._refreshes and len(self.text) <= REDIRECT_CHARACTERS
+
+    @property
     def tables(self) -> list[Table]:
         """The tables with a head that were read so far."""
         text = self.text
@@ -118,7 +126,7 @@ class HtmlText(HTMLParser):
         elif tag == "br":
             self._break(LINE_BREAK)
         elif tag == "meta":
-            self.redirects = self.redirects or _is_redirect(dict(attrs))
+            self._refreshes = self._refreshes or _is_redirect(dict(attrs))
         elif tag == "img" and (shown := dict(attrs).get("alt")):
             self.handle_data(f" {shown} ")
         elif tag in BLOCKS:

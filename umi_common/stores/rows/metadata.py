@@ -207,8 +207,9 @@ class _Column:
         read, codes = self._sorted.get(of_texts, (0, np.zeros(0, dtype=np.int64)))
         count = len(self._values)
         if read < count:
-            new = [code for code in range(read, count) if same_kind(value_of(code), bound)]
-            codes = np.array(sorted([*codes.tolist(), *new], key=value_of), dtype=np.int64)
+            new = sorted((code for code in range(read, count) if same_kind(value_of(code), bound)), key=value_of)
+            places = [bisect_right(codes, value_of(code), key=value_of) for code in new]
+            codes = np.insert(codes, np.array(places, dtype=np.int64), new)
             self._sorted[of_texts] = (count, codes)
         bisect = bisect_left if comparison.operator in ("$gte", "$lt") else bisect_right
         at = bisect(codes, bound, key=value_of)
