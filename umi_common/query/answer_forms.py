@@ -1,7 +1,7 @@
 """Which form the answer to a query has: a date or time, a length of time, or an amount of money.
 
 A form is read from a few words anywhere in the query: "when", "how long", "how much", "deadline for offers", "notice
-period". docs/decisions.md has what this adds to the stage `documents`, which uses it.
+period". The stage `documents` uses it (docs/decisions.md).
 """
 
 from __future__ import annotations
