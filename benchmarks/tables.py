@@ -39,17 +39,18 @@ def of(part: str, what: str) -> list[Row]:
     return [row for row in results.rows(part) if row["what"] == what]
 
 
-def by_size(part: str, what: str, field: str) -> str:
-    """A line a system, a column a size; below, the systems left out and why."""
+def by_size(part: str, what: str, field: str, *, reasons: bool = True) -> str:
+    """A line a system that has the figure, a column a size; below, if `reasons`, the systems left out and why."""
     rows = of(part, what)
     if not rows:
         return "Not measured yet."
     sizes = sorted({row["size"] for row in rows})
     names = list(dict.fromkeys(row["system"] for row in rows))
     cells = {(row["system"], row["size"]): row.get(field) for row in rows}
-    lines = [[name, *(written(cells.get((name, size))) for size in sizes)] for name in names]
-    reasons = [f"{row['system']} at {size_name(row['size'])}: {row['skipped']}" for row in rows if "skipped" in row]
-    below = "\n\nLeft out: " + "; ".join(reasons) + "." if reasons else ""
+    measured = [name for name in names if any(cells.get((name, size)) is not None for size in sizes)]
+    lines = [[name, *(written(cells.get((name, size))) for size in sizes)] for name in measured]
+    left_out = [f"{row['system']} at {size_name(row['size'])}: {row['skipped']}" for row in rows if "skipped" in row]
+    below = "\n\nLeft out: " + "; ".join(left_out) + "." if reasons and left_out else ""
     return table(["", *map(size_name, sizes)], lines) + below
 
 
@@ -234,12 +235,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "readme": readme,
     "machine": machine,
     "bm25": lambda: by_size("bm25", "BM25, top 10", "p50_ms"),
-    "bm25-again": lambda: by_size("bm25", "BM25, top 10", "asked_again_p50_ms"),
-    "bm25-agrees": lambda: by_size("bm25", "BM25, top 10", "agrees"),
-    "bm25-build": lambda: by_size("bm25", "BM25, top 10", "build_s"),
-    "bm25-memory": lambda: by_size("bm25", "BM25, top 10", "memory_mb"),
+    "bm25-agrees": lambda: by_size("bm25", "BM25, top 10", "agrees", reasons=False),
+    "bm25-build": lambda: by_size("bm25", "BM25, top 10", "build_s", reasons=False),
+    "bm25-memory": lambda: by_size("bm25", "BM25, top 10", "memory_mb", reasons=False),
     "dense": lambda: by_size("dense", "nearest neighbours, top 10", "p50_ms"),
-    "dense-agrees": lambda: by_size("dense", "nearest neighbours, top 10", "agrees"),
+    "dense-agrees": lambda: by_size("dense", "nearest neighbours, top 10", "agrees", reasons=False),
     "hybrid": lambda: by_size("hybrid", "hybrid search, top 10, 384-d", "p50_ms"),
     "hybrid-p95": lambda: by_size("hybrid", "hybrid search, top 10, 384-d", "p95_ms"),
     "hybrid-memory": lambda: by_size("hybrid", "hybrid search, top 10, 384-d", "memory_mb"),
