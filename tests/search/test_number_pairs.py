@@ -14,6 +14,7 @@ from stopwatch import processor_seconds
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.config import AnalyzerConfig
 from umi_common.search.reorder.number_pairs import g_of, keys_of, pairs_in_text, query_pairs
+from umi_common.search.reorder.numbers import in_digits
 from umi_common.search.reorder.words import best_added, raised
 from umi_common.stores.lexical.analyzer import Analyzer
 
@@ -186,6 +187,10 @@ def test_the_clause_with_the_number_comes_before_those_that_refer_to_it_as_a_cla
             text = f"{number} The tenant may not have {things[at % 6]} without written consent under clause {other}."
             store.add([Chunk(number, text, source="rules", position=at)])
         assert [umi.search(query.format(number), now=NOW).ids[0] for number in numbers] == numbers
+
+
+def test_a_number_name_with_a_turkish_i_or_a_long_s_is_read_as_the_same_name():
+    assert in_digits("night eıght, EPİSODE FİVE, week ſeven") == "night 8, EPİSODE 5, week 7"
 
 
 @pytest.mark.parametrize("query", ["Henry {}", "what do you have of Henry {}?"])

@@ -13,6 +13,7 @@ from umi_common import Chunk, HybridStore
 from umi_common.config import AnalyzerConfig
 from umi_common.sim import HashEmbedder
 from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.lexical.spellings import days_in_words
 
 TERMS = Analyzer(AnalyzerConfig()).terms
 
@@ -163,6 +164,23 @@ def test_a_number_before_an_m_is_a_length_unless_it_is_an_amount(text: str, term
 )
 def test_a_number_before_another_unit_is_no_length_weight_or_volume(text: str):
     assert not [term for term in TERMS(text) if term.endswith(("0mm", "0mg", "0ml"))]
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("2 LİTRE SÜT", "2000ml"),
+        ("5 kılo elma", "5000000mg"),
+        ("5 MİLLİON", "5000000"),
+        ("5 tauſend", "5000"),
+    ],
+)
+def test_a_name_with_a_turkish_i_or_a_long_s_is_read_as_the_same_name(text: str, term: str):
+    assert term in TERMS(text)
+
+
+def test_a_month_with_a_long_s_is_read_as_the_same_month():
+    assert days_in_words("on 3 ſep 2024") == ["2024-09-03"]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from unicodedata import category
 from umi_common.query.time.vocabulary import DAY_ORDINALS, NUMBERS
 from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, words_in
 from umi_common.stores.lexical.languages import all_function_words
+from umi_common.times import with_plain_letters
 
 SEVERAL_PARTS = re.compile(r"\d[.,:-]\d")
 """The sign between two parts of a number or code, with a digit on each side."""
@@ -95,7 +96,7 @@ def _numbers(query: str) -> list[str]:
 
 def _in_digits(name: re.Match[str]) -> str:
     """A number name in digits; as it is for a quantity, which no label precedes: "two events", "in two events"."""
-    number, before = NUMBER_NAMES[name[0].lower()], words_in(name.string[: name.start()])[-1:]
+    number, before = NUMBER_NAMES[with_plain_letters(name[0]).lower()], words_in(name.string[: name.start()])[-1:]
     return name[0] if number.isdecimal() and all_function_words().issuperset(before) else number
 
 

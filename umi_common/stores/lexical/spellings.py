@@ -35,7 +35,7 @@ from itertools import islice
 from string import ascii_lowercase
 
 from umi_common.stores.lexical import languages
-from umi_common.times import MONTHS
+from umi_common.times import MONTHS, with_plain_letters
 
 _HINT = re.compile(
     r"\d(?:\)? \(?\d| ?[apAP]\.?[mM]|[ -]?(?:[kKMB]\b|(?i:m[nilr]|b[ni]|th|ta))| ?[xX×*] ?\d| by \d"
@@ -220,6 +220,11 @@ def is_grouped(code: str) -> bool:
     return _GROUPED_CODE.fullmatch(code) is not None and not _may_be_date(code)
 
 
+def _lower(word: str) -> str:
+    """The word in lower case, as in the tables: "litre" for "LİTRE", which a pattern finds that ignores case."""
+    return with_plain_letters(word).lower()
+
+
 def _may_be_date(groups: str) -> bool:
     """Whether the groups have at most as many digits as a date, and one of them may be a year."""
     return _YEAR.search(groups) is not None and sum(map(str.isdigit, groups)) <= _DATE_LENGTH
@@ -247,7 +252,7 @@ def common_terms(terms: Iterable[str], segments: Sequence[str], codes: Sequence[
 def days_in_words(text: str) -> list[str]:
     """The dates of the text that name their month, as 2026-03-03."""
     return [
-        f"{date['year']}-{MONTHS[(date['month'] or date['m']).lower()]:02}-{int(date['day'] or date['d']):02}"
+        f"{date['year']}-{MONTHS[_lower(date['month'] or date['m'])]:02}-{int(date['day'] or date['d']):02}"
         for date in _DATE_IN_WORDS.finditer(text)
     ]
 
@@ -283,7 +288,7 @@ def _and_whole(number: re.Match[str]) -> str:
     before = number.string[max(0, number.start() - 5) : number.start()]
     if number[0].endswith((" m", "-m")) and not _CURRENCY.search(before):
         return number[0]
-    whole, fraction, name = number[1].replace(",", ""), number[2] or "", (number[3] or number[4]).lower()
+    whole, fraction, name = number[1].replace(",", ""), number[2] or "", _lower(number[3] or number[4])
     zeros = next(3 * power for power, names in enumerate(_THOUSANDS, 1) if name in names)
     return f"{number[0]} {whole}{fraction.ljust(zeros, '0')}"
 
@@ -291,7 +296,7 @@ def _and_whole(number: re.Match[str]) -> str:
 def _and_digits(spelled: re.Match[str]) -> str:
     """Eighteen thousand five hundred and, after it, 18500."""
     total = below_1000 = 0
-    for word in re.findall("[a-z]+", spelled[0].lower()):
+    for word in re.findall("[a-z]+", _lower(spelled[0])):
         if word in _VALUES:
             below_1000 += _VALUES[word]
         elif word == "hundred":
@@ -310,7 +315,7 @@ def _and_in_base_unit(measure: re.Match[str]) -> str:
 
 def _in_base_unit(measure: re.Match[str]) -> str:
     """1960mm for 1.96 m."""
-    base, power = _UNITS[measure["unit"].lower()]
+    base, power = _UNITS[_lower(measure["unit"])]
     whole, fraction = re.sub("[ ,]", "", measure["whole"]), measure["fraction"] or ""
     number = f"{whole}{fraction[:power].ljust(power, '0')}".lstrip("0") or "0"
     rest = fraction[power:].rstrip("0")
