@@ -13,7 +13,7 @@ from umi_common import Chunk, HybridStore
 from umi_common.config import AnalyzerConfig
 from umi_common.sim import HashEmbedder
 from umi_common.stores.lexical.analyzer import Analyzer
-from umi_common.stores.lexical.spellings import days_in_words
+from umi_common.stores.lexical.numbers_in_text import days_in_words
 
 TERMS = Analyzer(AnalyzerConfig()).terms
 
@@ -62,6 +62,7 @@ SAME = {
     "three measures": ("20x30x4.5", "20 x 30 x 4,5", "20 by 30 by 4.5"),
     "height": ("1.96 m", "196 cm", "196cm", "1,96 m", "1.96 metres", "1960 mm", "1,960 millimetres", "196 Zentimeter"),
     "distance": ("5 km", "5,000 m", "5000 metres", "5 kilometers", "5-km", "5 000 m", "5 Kilometern", "cinco: 5 km."),
+    "decimetres": ("5 décimètres", "5 decímetros", "50 cm", "500mm", "5dm"),
     "weight": ("0.25 kg", "250 g", "250g", "250 grams", "0,25 Kilogramm", "250,000 mg", "250 grammes"),
     "volume": ("1.5 l", "1,500 ml", "150 cl", "15 dl", "1.5 litres", "1,5 Liter", "1.5-liter", "1.5L"),
     "frost": ("-10 °C", "minus 10 degrees", "\u221210", "(-10)", "temp=-10C", "temp:-10"),
@@ -91,7 +92,15 @@ def test_a_roman_numeral_is_found_by_its_number(one: str, other: str):
 
 
 @pytest.mark.parametrize(
-    ("text", "number"), [("twenty-six", "26"), ("one hundred and five people", "105"), ("five hundred and more", "500")]
+    ("text", "number"),
+    [
+        ("twenty-six", "26"),
+        ("TWENTY-SIX", "26"),
+        ("for twenty six euros", "26"),
+        ("Nine Thousand Acres", "9000"),
+        ("one hundred and five people", "105"),
+        ("five hundred and more", "500"),
+    ],
 )
 def test_a_number_of_several_words_is_found_by_its_digits(text: str, number: str):
     assert number in TERMS(text)
@@ -153,9 +162,11 @@ def test_what_looks_like_a_number_gets_no_further_one(text: str):
         ("a credit of EUR 1.5 m", {"1500000", "1500mm"}),
         ("revenue of 12m", {"12000000", "12000mm"}),
         ("5 M users", {"5000000"}),
+        ("sold for $5b", {"5000000000"}),
+        ("item 5b or 20 cm", {"200mm"}),
     ],
 )
-def test_a_number_before_an_m_is_a_length_unless_it_is_an_amount(text: str, terms: set[str]):
+def test_a_number_before_an_m_is_a_length_and_before_a_b_nothing_unless_it_is_an_amount(text: str, terms: set[str]):
     assert {term for term in TERMS(text) if "00" in term} == terms
 
 

@@ -59,7 +59,7 @@ from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best, inserted
 from umi_common.search.reorder.words import TEXTS_KEPT, words_in
 from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
-from umi_common.stores.lexical.spellings import in_base_units, with_common_forms
+from umi_common.stores.lexical.numbers_in_text import in_base_units, with_common_forms
 
 COMPARED = 20
 """Number of best candidates that are compared: with 10, one train to Paris is lost among eighteen from there."""

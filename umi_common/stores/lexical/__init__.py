@@ -5,7 +5,9 @@ In: texts, each with the number of its row, and queries. Out: the best rows, and
     index        the index: update, search, score, save, load
     analyzer     text to terms
     languages    the language of a text, its function words, the letters and the stemmer of each script
-    spellings    common forms of numbers and codes; words without accents
+    numbers_in_text, numbers_in_tokens
+                 common forms of numbers and codes: in a text, before it is split; of one token
+    spellings    other spellings of words: without accents, one edit away
     vocabulary   texts to term codes, for indexing
     segment      the postings of a range of rows
     corpus       one state of the index: segments and their statistics; the state after a write

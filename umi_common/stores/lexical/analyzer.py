@@ -2,8 +2,8 @@
 
 A text is normalised by NFKC and put into lower case. Words of any script are stemmed by the Snowball stemmer of the
 script. Codes, such as AC-12 and asyncio.wait_for, are indexed whole and in parts, numbers also in the common forms of
-`spellings`. Scripts without spaces give character bigrams or trigrams, and each emoji is a term. One-character tokens
-are kept; there are no stop words unless the caller gives some.
+`numbers_in_text` and `numbers_in_tokens`. Scripts without spaces give character bigrams or trigrams, and each emoji is
+a term. One-character tokens are kept; there are no stop words unless the caller gives some.
 
     "Mel's AC-12 uses asyncio.wait_for"  ->  mel s  ac 12 ac12  use  asyncio wait for waitfor asynciowaitfor
 """
@@ -23,9 +23,9 @@ from itertools import chain
 from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
 from umi_common.runtime.forks import cached_property
-from umi_common.stores.lexical import languages, spellings
+from umi_common.stores.lexical import languages, numbers_in_text, numbers_in_tokens
 
-ANALYZER_VERSION = 14
+ANALYZER_VERSION = 15
 """Part of the fingerprint of an analyzer; raised with every change of the rules that make terms."""
 PIECES_KEPT = 50_000
 """Largest number of pieces of text whose terms one analyzer caches; see `pieces`."""
@@ -185,12 +185,12 @@ class Analyzer:
         """Terms of one item of `pieces(text)`; uncached."""
         if piece.isalpha() and piece.isascii():  # nearly all; such a piece is one token, without signs
             return self.analyse_token(piece)
-        if piece.startswith(spellings.WHOLE):
+        if piece.startswith(numbers_in_text.WHOLE):
             return (piece[1:],)
         if "," in piece:
-            piece = spellings.with_decimal_point(piece)
+            piece = numbers_in_tokens.with_decimal_point(piece)
         tokens = _ASCII_TOKEN.findall(piece) if piece.isascii() else self._unicode_token.findall(piece)
-        return (*chain.from_iterable(map(self.analyse_token, tokens)), *spellings.signs(piece))
+        return (*chain.from_iterable(map(self.analyse_token, tokens)), *numbers_in_tokens.signs(piece))
 
     def stems_of(self, pieces: Sequence[str]) -> list[str]:
         """The term of each piece that is one plain ASCII word, stemmed in one call; "" for every other piece."""
@@ -229,7 +229,7 @@ class Analyzer:
         return tuple(terms)
 
     def _word_terms(self, token: str) -> list[str]:
-        """The stem of a plain word. For a code: its parts, the parts joined, and its common forms; see `spellings`."""
+        """The stem of a plain word. For a code: its parts, the parts joined, and its common forms (`common_terms`)."""
         if token.isalpha() and not token.isascii():
             return self._stemmed((token,))
         token = token.replace(",", "")  # 1,000
@@ -241,8 +241,8 @@ class Analyzer:
         if len(segments) > 1:
             codes = _codes(token)
             terms += [self._joined(code) for code in codes]
-            terms += ["".join(_segments(code)) for code in codes if spellings.is_grouped(code)]
-        return terms + spellings.common_terms(terms, segments, codes)
+            terms += ["".join(_segments(code)) for code in codes if numbers_in_tokens.is_grouped(code)]
+        return terms + numbers_in_tokens.common_terms(terms, segments, codes)
 
     def _joined(self, code: str) -> str:
         """The code without separators, so that AC12b finds AC-12/b; a code of digits, such as 3.14, keeps them."""
@@ -301,7 +301,7 @@ def pieces(text: str) -> list[str]:
     A piece has the same terms in every text, so its terms can be cached. `str.split` takes a fifth of the time of the
     token pattern.
     """
-    return spellings.with_common_forms(text if text.isascii() else _normalised(text)).split()
+    return numbers_in_text.with_common_forms(text if text.isascii() else _normalised(text)).split()
 
 
 def _normalised(text: str) -> str:

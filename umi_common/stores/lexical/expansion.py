@@ -28,7 +28,8 @@ from umi_common.stores.lexical.analyzer import Analyzer, pieces
 from umi_common.stores.lexical.bm25 import QUERY_TERMS_MAX
 from umi_common.stores.lexical.corpus import Corpus
 from umi_common.stores.lexical.languages import ENGLISH, NOT_FOUND, all_function_words, word_forms
-from umi_common.stores.lexical.spellings import Spellings, days_in_words, one_edit_away, with_umlauts
+from umi_common.stores.lexical.numbers_in_text import days_in_words
+from umi_common.stores.lexical.spellings import Spellings, one_edit_away, with_umlauts
 
 SPELLED_TERMS_MAX = 64
 """A query with more distinct terms than this is not expanded by other spellings. A query with more words than this,

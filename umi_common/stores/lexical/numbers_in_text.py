@@ -1,0 +1,278 @@
+"""Common forms of numbers that may contain spaces: a number is also indexed in one form for all ways to write it.
+
+The forms are inserted in a text before it is split at white space. Those of one token are in `numbers_in_tokens`.
+
+    written                                     inserted behind it
+    IBAN DE04 2589 5385                         DE0425895385
+    +49 30 555 0199                             49305550199
+    14 630,99                                   14630.99
+    6:06 pm                                     18:06
+    18h06   18.06 Uhr   1806 hrs   午後6時6分     18:06
+    6 pm   18h   18 Uhr                         18:00
+    $1.5M   1.5 million   1,5 Mio               1500000
+    nine thousand                               9000
+    twenty-six                                  26
+    20 x 30   20×30   20 by 30                  20x30
+    1.96 m   196cm   1,960 millimetres          1960mm
+    Part V                                      5
+    minus 10 °C                                 -10
+    insur- ance (on two lines)                  insurance
+"""
+
+from __future__ import annotations
+
+import re
+
+from umi_common.stores.lexical.numbers_in_tokens import may_be_date
+from umi_common.times import MONTHS, with_plain_letters
+
+WHOLE = "\ue000"
+"""First character of a word of `with_common_forms` whose other characters are one term, which is not analysed. It is a
+character of Unicode's private use area, which has no meaning in texts."""
+
+
+def with_common_forms(text: str) -> str:
+    """The text with the common form behind each number, as in the table above."""
+    if "-\n" in text:
+        text = _CUT_WORD.sub(r"\g<0> \1\2", text)
+    text = _ROMAN_DIGIT.sub(_and_decimal, text)
+    if "inus " in text:
+        text = _MINUS.sub(r"\g<0>-", text)
+    if any(map(text.lower().__contains__, _WORDS_OF_SPELLED)):
+        text = _SPELLED.sub(_and_digits, text)
+    if _HINT.search(text) is None:
+        return text
+    text = _SIZE.sub(_and_by, _ROUND.sub(_and_whole, _MEASURE.sub(_and_in_base_unit, text)))
+    return _CLOCK.sub(_and_clock, _TWELVE_HOURS.sub(_and_24_hours, _GROUPS.sub(_and_joined, text)))
+
+
+def in_base_units(text: str) -> str:
+    """The text with each measure in mm, mg or ml: "1960mm" in place of "1.96 m"."""
+    return _MEASURE.sub(_in_base_unit, text) if _HINT.search(text) else text
+
+
+def days_in_words(text: str) -> list[str]:
+    """The dates of the text that name their month: 2026-03-03 for "3 March 2026"."""
+    return [
+        f"{date['year']}-{MONTHS[_lower(date['month'] or date['m'])]:02}-{int(date['day'] or date['d']):02}"
+        for date in _DATE_IN_WORDS.finditer(text)
+    ]
+
+
+def _lower(word: str) -> str:
+    """The word in lower case, as in the tables: "litre" for "LİTRE", which a pattern finds that ignores case."""
+    return with_plain_letters(word).lower()
+
+
+_CUT_WORD = re.compile(r"([^\W\d_]{2,40})-\n\s*([^\W\d_]{2,40})")
+"""A word cut at the end of a line, as in a PDF. It also matches "long-" at the end of a line before "term", so that
+"longterm" is indexed, too."""
+_MINUS = re.compile(r"[mM]inus (?=\d)")
+
+_GROUPS = re.compile(
+    r"""(?<![\w.,:/-])
+        (?: [A-Z]{2}\d\d (?:[ ][A-Z\d]{4})+ (?:[ ][A-Z\d]{1,3})?       # an IBAN
+          | \+?\(?\d+\)? (?:[ -]\(?\d+\)?)+ (?:[.,]\d\d?)? )           # digits with " ", "-" or brackets between them
+        (?!\w|[.,:/-]\w)""",
+    re.VERBOSE,
+)
+_AMOUNT = re.compile(r"\d{1,3}(?: \d{3})+(?:[.,]\d\d?)?")
+"""Groups of digits that are an amount: 14 630,99."""
+_JOINED_LENGTHS = range(8, 25)
+"""Other groups are joined if they are this long without signs and spaces. Longer groups may be a line of a table."""
+
+
+def _and_joined(groups: re.Match[str]) -> str:
+    """For "DE04 2589 5385": "DE04 2589 5385 DE0425895385". Groups that form no number stay as they are."""
+    joined = re.sub(r"[ ()+-]", "", groups[0])
+    if _AMOUNT.fullmatch(groups[0]):
+        return f"{groups[0]} {joined.replace(',', '.')}"
+    is_number = " " in groups[0] and len(joined) in _JOINED_LENGTHS and not may_be_date(groups[0])
+    return f"{groups[0]} {joined}" if is_number else groups[0]
+
+
+_TWELVE_HOURS = re.compile(r"(?<![\w.,:/-])(1[0-2]|0?[1-9])(?:[:.]([0-5]\d))? ?([ap])\.?m\b", re.IGNORECASE)
+"""A time with am or pm: 6:06 pm, 6 p.m."""
+_CLOCK = re.compile(
+    r"""(?<![\w.,:/-]) (?P<hour>[01]?\d|2[0-3])
+        (?: [ ]?[hH][ ]?(?P<a>[0-5]\d)                                 # 18h06
+          | (?:\.|(?<=\d\d))(?P<b>[0-5]\d)[ ]?(?:[hH]|hrs|hours|[uU]hr)  # 1806 hours, 18.06 Uhr
+          | [hH]                                                       # 18h
+          | [ ][uU]hr(?:[ ](?P<c>[0-5]\d))?                            # 18 Uhr, 18 Uhr 06
+          | [ ]o'clock )
+        (?!\w)
+      | (?<![\d.,第]) (?:(?P<pm>午後|下午|晚上|오후)[ ]?)?
+        (?P<h>1?\d|2[0-3]) [ ]?[時时点點시](?![間间간])
+        (?: [ ]?(?P<d>[0-5]?\d)[分분] | (?P<half>[半반]) )?              # 午後6時6分, 6時半""",
+    re.VERBOSE,
+)
+"""A time with a sign or word for hours."""
+
+
+def _and_24_hours(time: re.Match[str]) -> str:
+    """For "6:06 pm": "6:06 pm 18:06"."""
+    hour = int(time[1]) % 12 + (12 if time[3] in "pP" else 0)
+    return f"{time[0]} {hour}:{time[2] or '00'}"
+
+
+def _and_clock(time: re.Match[str]) -> str:
+    """For "18h06": "18h06 18:06 "."""
+    hour = int(time["hour"] or time["h"])
+    minute = next(filter(None, time.group("a", "b", "c", "d")), "30" if time["half"] else "00")
+    return f"{time[0]} {hour + 12 if time['pm'] and hour < 12 else hour}:{minute:0>2} "
+
+
+_ZEROS_OF = {
+    **dict.fromkeys(("k", "thousand", "tausend"), 3),
+    **dict.fromkeys(("m", "mn", "mln", "mio", "million", "millions", "millionen", "millones"), 6),
+    **dict.fromkeys(("b", "bn", "billion", "billions", "mrd", "milliard", "milliards", "milliarden"), 9),
+}
+"""Name of a thousand, a million or a billion -> the number of zeros in its digits."""
+_ROUND = re.compile(
+    rf"(?<![\w.,])(\d+(?:,\d{{3}})*)(?:[.,](\d{{1,3}}))?(?:([kKMB])|[ -]?((?i:{'|'.join(sorted(_ZEROS_OF))})))\b"
+)
+"""A number before a name of `_ZEROS_OF`: 1.5M, 1.5 million."""
+_CURRENCY = re.compile(r"(?:[$€£]|\b(?:EUR|USD|GBP|CHF)) ?\Z")
+"""A currency at the end of the text before a number. Without one, "1.5 m" is a length, and "5b" as in "item 5b"."""
+
+
+def _and_whole(number: re.Match[str]) -> str:
+    """For "1.5 million": "1.5 million 1500000"."""
+    before = number.string[max(0, number.start() - 5) : number.start()]
+    if number[0].endswith((" m", "-m", "b")) and not _CURRENCY.search(before):
+        return number[0]
+    whole, fraction, name = number[1].replace(",", ""), number[2] or "", _lower(number[3] or number[4])
+    return f"{number[0]} {whole}{fraction.ljust(_ZEROS_OF[name], '0')}"
+
+
+_UNDER_20 = (  # noqa: SIM905 a list would take twenty lines
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905
+_SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000}
+_VALUES = {
+    **{name: value for value, name in enumerate(_UNDER_20, start=1)},
+    **{name: 10 * value for value, name in enumerate(_TENS, start=2)},
+}
+_TENS_AND_ONE = rf"(?:{'|'.join(_TENS)})[ -](?:{'|'.join(_UNDER_20[:9])})"
+_UNDER_100 = rf"(?:{_TENS_AND_ONE}|{'|'.join(_VALUES)})"
+_SPELLED = re.compile(
+    rf"\b(?:{_UNDER_100}(?: (?:{'|'.join(_SCALES)})(?: and)?(?: {_UNDER_100})?)+|{_TENS_AND_ONE})\b", re.IGNORECASE
+)
+"""A number of several words: "twenty-six", "eighteen thousand five hundred"."""
+_WORDS_OF_SPELLED = (*_SCALES, *_TENS)
+"""Every match of `_SPELLED` holds one of these words. Most texts hold none and are not searched."""
+
+
+def _and_digits(spelled: re.Match[str]) -> str:
+    """For "nine thousand five hundred": "nine thousand five hundred 9500"."""
+    total = below_1000 = 0
+    for word in re.findall("[a-z]+", _lower(spelled[0])):
+        if word in _VALUES:
+            below_1000 += _VALUES[word]
+        elif word == "hundred":
+            below_1000 *= 100
+        elif word in _SCALES:
+            total, below_1000 = total + below_1000 * _SCALES[word], 0
+    return f"{spelled[0]} {total + below_1000}"
+
+
+_SIZE = re.compile(r"(?<![\w.,/-])[A-Za-z]?\d+(?:[.,]\d+)?(?:(?: ?[xX×*] ?| by )\d+(?:[.,]\d+)?){1,2}(?!\w|[.,]\d)")
+"""Two or three measures of one thing: 20 x 30, 2 by 3 by 4, M8 x 30."""
+
+
+def _and_by(size: re.Match[str]) -> str:
+    """For "20 by 30": "20 by 30 20x30"."""
+    joined = re.sub(r" ?(?:[xX×*]|by) ?", "x", size[0]).replace(",", ".")
+    return size[0] if joined == size[0] else f"{size[0]} {joined}"
+
+
+_UNITS = {
+    name: (base, power)
+    for base, power, names in (
+        ("mm", 0, "mm millimetre millimeter millimètre milímetro millimetro millimetri"),
+        ("mm", 1, "cm centimetre centimeter zentimeter centimètre centímetro centimetro centimetri"),
+        ("mm", 2, "dm decimetre decimeter dezimeter décimètre decímetro decimetro decimetri"),
+        ("mm", 3, "m metre meter mètre metro metri"),
+        ("mm", 6, "km kilometre kilometer kilomètre kilómetro chilometro chilometri quilómetro quilômetro"),
+        ("mg", 0, "mg milligram milligramm milligramme miligramo milligrammo milligrammi miligrama"),
+        ("mg", 3, "g gram gramm gramme gramo grammo grammi grama"),
+        ("mg", 6, "kg kilo kilogram kilogramm kilogramme kilogramo chilogrammo chilogrammi quilograma"),
+        ("ml", 0, "ml millilitre milliliter mililitro millilitro millilitri"),
+        ("ml", 1, "cl centilitre centiliter zentiliter centilitro centilitri"),
+        ("ml", 2, "dl decilitre deciliter deziliter décilitre decilitro decilitri"),
+        ("ml", 3, "l litre liter litro litri"),
+    )
+    for name in names.split()
+}
+"""Name of a unit without a plural's s or n -> (base unit, p): a kg is 10 ** 6 mg. The base units are mm, mg and ml."""
+_LONG_UNITS = "|".join(sorted((name for name in _UNITS if len(name) > 1), key=len, reverse=True))
+_MEASURE = re.compile(
+    rf"""(?P<whole> \d (?<![\w.,/:-]\d) (?<!\d[ ]\d)                     # the first digit of a number
+           (?: (?<!0)\d{{0,2}} (?:[ ,]\d{{3}})+ (?![\d,]) | \d{{0,8}} ) )   # 1,960 or 1960
+         (?: [.,](?P<fraction>\d{{1,6}}) )? [ -]?
+         (?P<unit> [mglL](?!\w) | (?i:(?:{_LONG_UNITS})(?=[sn]?(?!\w))) ) [sn]? (?![\w/^])""",
+    re.VERBOSE,
+)
+"""A number before the name of a unit: 1.96 m, 196cm, 2,349 metres, 5-litre."""
+
+
+def _and_in_base_unit(measure: re.Match[str]) -> str:
+    """For "1.96 m": "1.96 m 1960mm " with `WHOLE` before 1960mm. A text "1960mm" stays, because it has this term."""
+    in_base_unit = _in_base_unit(measure)
+    has_it = measure[0] == in_base_unit and "." not in in_base_unit
+    return measure[0] if has_it else f"{measure[0]} {WHOLE}{in_base_unit} "
+
+
+def _in_base_unit(measure: re.Match[str]) -> str:
+    """For "1.96 m": "1960mm"."""
+    base, power = _UNITS[_lower(measure["unit"])]
+    whole, fraction = re.sub("[ ,]", "", measure["whole"]), measure["fraction"] or ""
+    number = f"{whole}{fraction[:power].ljust(power, '0')}".lstrip("0") or "0"
+    rest = fraction[power:].rstrip("0")
+    return f"{number}.{rest}{base}" if rest else f"{number}{base}"
+
+
+_ROMAN_DIGIT = re.compile(r" [IVXivx](?!\w|['.-]\w)")
+"""A space and a Roman number of one digit. Longer ones are forms of a word in word_forms.txt: "ii 2"."""
+_ROMAN = {"I": "1", "V": "5", "X": "10"}
+_NUMBERED = frozenset(
+    (  # noqa: SIM905 a list would take forty lines
+        "act annex appendix article book chapter class clause division figure group level lesson paragraph part phase "
+        "schedule section stage step table title type unit volume war kapitel teil artikel band anhang klasse stufe "
+        "typ chapitre partie tome annexe livre capítulo parte tomo capitolo"
+    ).split()
+)
+"""Words after which I, V or X is a Roman number; after other words it is mostly a pronoun or part of a name."""
+_NUMBERED_LENGTH = max(map(len, _NUMBERED)) + 1
+"""Length of the longest word of `_NUMBERED` and the space before it, in characters."""
+
+
+def _and_decimal(digit: re.Match[str]) -> str:
+    """For " V" behind a word of `_NUMBERED`, as in "Part V": " V 5"; else " V"."""
+    before = digit.string[max(digit.start() - _NUMBERED_LENGTH, 0) : digit.start()].rpartition(" ")[2]
+    return f"{digit[0]} {_ROMAN[digit[0][1:].upper()]}" if before.lower() in _NUMBERED else digit[0]
+
+
+_MONTH = rf"(?P<{{}}>{'|'.join(MONTHS)})[a-zä]{{{{0,6}}}}\.?"
+_DATE_IN_WORDS = re.compile(
+    rf"(?<![\w.,/:-])(?:(?P<day>\d\d?)(?:st|nd|rd|th|\.)?[ -](?:of )?{_MONTH.format('month')}"
+    rf"|{_MONTH.format('m')} (?P<d>\d\d?)(?:st|nd|rd|th)?),?[ -](?P<year>(?:19|20)\d\d)(?!\w)",
+    re.IGNORECASE,
+)
+"""3 March 2026, March 3, 2026. A month is a word that begins with the first three letters of one in English or German:
+"septembre" counts, too."""
+
+_HINT = re.compile(
+    r"""\d (?: \)?[ ]\(?\d                                                               # _GROUPS
+             | [ ]?[apAP]\.?[mM]                                                         # _TWELVE_HOURS
+             | [ ]?(?: [hH]\b | [hH][ ]?\d | h(?:ou)?rs | [uU]hr | o'c | [時时点點시] )       # _CLOCK
+             | [ -]?(?: [kKMBb]\b | (?i: m[nilr] | b[ni] | th | ta ) )                   # _ROUND
+             | [ ]?[xX×*][ ]?\d | [ ]by[ ]\d                                             # _SIZE
+             | [ -]?(?i: [kcdm]?[mgl]s?\b | mil | [cz]ent | d[eé][cz][ií] | [ck]h?il | quil  # _MEASURE
+                       | m[eè]t | gram | lit ) )""",
+    re.VERBOSE,
+)
+"""Each number that these six patterns find contains a match of this one. Most texts have none, and are not searched for
+the six."""
