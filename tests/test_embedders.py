@@ -95,6 +95,14 @@ def test_a_model_of_a_framework_can_be_pickled_as_an_embedder(framework):
     assert (again.embed_queries(TEXTS) == model.embed_queries(TEXTS)).all()
 
 
+def test_a_copy_of_a_loaded_model_has_spent_no_time_on_loading():
+    model = WordLlamaEmbedder()
+    model.embed_documents(["x"])
+    again = pickle.loads(pickle.dumps(model))  # noqa: S301 our own bytes
+    assert model.load_ms > 0
+    assert again.load_ms == 0
+
+
 def test_a_langchain_embeddings_becomes_an_embedder():
     from langchain_core.embeddings import DeterministicFakeEmbedding
 

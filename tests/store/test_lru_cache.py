@@ -28,3 +28,23 @@ def test_a_value_that_is_written_again_to_a_file_drops_no_other(tmp_path):
     assert sorted(cache.get("abcd")) == ["a", "b", "c", "d"]
     cache.put({"e": "value of e"})
     assert sorted(cache.get("abcde")) == ["b", "c", "d", "e"]
+
+
+def test_the_warning_about_values_that_stay_names_the_reason(tmp_path, caplog, monkeypatch):
+    cache = FileCache(tmp_path / "cache.db", "model", 4, pack=str.encode, unpack=bytes.decode)
+    cache.put({"a": "value"})
+    monkeypatch.setattr("os.open", _full)
+    cache.keep([])
+    assert "still holds values of removed texts (disk full)" in caplog.text
+
+
+def test_a_damaged_file_is_deleted_and_holds_nothing_of_removed_texts(tmp_path, caplog):
+    cache = FileCache(tmp_path / "cache.db", "model", 4, pack=str.encode, unpack=bytes.decode)
+    (tmp_path / "cache.db").write_bytes(b"no database" * 500)
+    cache.keep([])
+    assert "cache.db is damaged" in caplog.text
+    assert "still holds" not in caplog.text
+
+
+def _full(*arguments):
+    raise OSError("disk full")

@@ -28,7 +28,7 @@ Value = TypeVar("Value")
 VECTORS = "embeddings.db"
 """Name of the file that caches the vectors of documents, in a store's directory."""
 REPLIES = "rewrites.db"
-"""Name of the file that caches the LLM's replies, in a store's directory."""
+"""Name of the file that caches how the LLM rewrote queries, in a store's directory."""
 KEY_BYTES = 20
 """Length in bytes of a key, which is a hash of the model's name and the text."""
 KEYS_AT_ONCE = 500
@@ -65,7 +65,7 @@ class LruCache(Generic[Key, Value]):
         return found
 
     def put(self, new: Mapping[Key, Value]) -> None:
-        """Add values. None of them is None, or a view of an array: a view keeps the whole array in memory."""
+        """Add values. A value must not be None, nor a view of an array, which would keep the whole array in memory."""
         with self._lock:
             for key, value in new.items():
                 self._values[key] = value
@@ -82,10 +82,11 @@ class LruCache(Generic[Key, Value]):
 class FileCache(Generic[Value]):
     """A cache of values by text in an SQLite file; the values written first are dropped first. Thread-safe.
 
-    The file holds hashes of the texts instead of the texts, and the names of the models. Each call opens the file. Each
-    row has a checksum. A damaged file is replaced by an empty one. If the disk refuses a write, or the directory was
-    deleted, renamed or replaced, a warning is logged, no error is raised, and nothing is cached from then on. Cached
-    values survive a kill of the process; a power cut may lose them.
+    The file holds the names of the models and, in place of the texts, hashes. Each call opens the file. A row whose
+    checksum is wrong counts as not cached. A damaged file is deleted, and the next call makes a new one. If the disk
+    refuses a write, or the directory was deleted, renamed or replaced, or the file is damaged and not `writable`, a
+    warning is logged, no error is raised, and nothing is cached from then on. Cached values survive a kill of the
+    process; a power cut may lose them.
 
     Args:
         path: The file, in an existing directory.
@@ -147,7 +148,8 @@ class FileCache(Generic[Value]):
 
         def write(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT OR IGNORE INTO models VALUES (?)", (self._model,))
-            # A known key keeps its number. A new number would leave a gap, and fewer than `size` values would stay.
+            # Rows are numbered in the order in which they are written, and those more than `size` below the largest
+            # number are deleted. A known key keeps its number, because a gap would count as a row.
             connection.executemany(
                 "INSERT INTO vectors (key, vector, checksum) VALUES (?, ?, ?)"
                 " ON CONFLICT (key) DO UPDATE SET vector = excluded.vector, checksum = excluded.checksum",
@@ -177,12 +179,13 @@ class FileCache(Generic[Value]):
             connection.commit()
             connection.execute("VACUUM")
 
-        if not self._transact(remove):
-            log.warning("%s still holds values of removed texts: another process was using it; try again", self._path)
+        error = self._transact(remove)
+        if error is not None and self._path.exists():
+            log.warning("%s still holds values of removed texts (%s); try again", self._path, error)
 
-    def _transact(self, work: Callable[[sqlite3.Connection], None]) -> bool:
-        """Run `work` in a transaction of a new connection; returns False if that failed, or if another process locks
-        the file for too long."""
+    def _transact(self, work: Callable[[sqlite3.Connection], None]) -> Exception | None:
+        """Run `work` in a transaction of a new connection; returns the error if that failed, for example because another
+        connection locked the file for more than WAIT_SECONDS."""
         uri, name = f"{self._path.as_uri()}?mode={'rw' if self._writable else 'ro'}", self._path.name
         try:
             if inode_of(self._path.parent) != self._directory:
@@ -198,18 +201,18 @@ class FileCache(Generic[Value]):
                     )
                     connection.execute("CREATE TABLE IF NOT EXISTS models (name TEXT PRIMARY KEY) WITHOUT ROWID")
                 work(connection)
-                return True
         except (sqlite3.DatabaseError, OSError, TypeError, ValueError) as error:
             if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
-                return False
+                return error
             refused = isinstance(error, (sqlite3.OperationalError, OSError))  # for example because the disk is full
             if self._writable and not refused:
-                log.warning("%s is damaged (%s); it is replaced by an empty file", name, error)
+                log.warning("%s is damaged (%s); it is deleted, and its values are computed again", name, error)
                 self.clear()
             else:
                 self._size = 0
                 log.warning("%s cannot be used (%s); it caches nothing until the store is opened again", name, error)
-        return False
+            return error
+        return None
 
 
 def _key(model: str, text: str) -> bytes:
@@ -233,7 +236,7 @@ def document_cache(directory: Path | None, model: str | None, size: int) -> Vect
 
     Args:
         directory: The store's directory; None: the store is in memory.
-        model: Result of `adapters.identity_of`; None: the model has no name that identifies it.
+        model: Name of the model; None: its name does not identify it (`adapters.identity_of`).
         size: Largest number of vectors; a cache in memory holds at most MEMORY_MAX.
     """
     if directory is None or model is None:

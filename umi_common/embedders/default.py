@@ -29,7 +29,7 @@ WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 TEXT_CHARACTERS_MAX = 100_000
 """Largest number of characters of one text that are tokenized. Later characters hardly change the built-in model's
-vector, which is a mean over all tokens. MiniLM reads fewer characters."""
+vector, which is a mean over all tokens, and `minilm` reads fewer."""
 BATCH = 1_024
 """Number of texts that are tokenized in one call. Larger batches need more memory and are no faster."""
 
@@ -50,7 +50,7 @@ class PackagedModel(ABC):
         self._model: tuple[Any, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_model")}
+        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_model", "load_ms")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         PackagedModel.__init__(self)
@@ -87,7 +87,8 @@ class WordLlamaEmbedder(PackagedModel):
     name = DEFAULT_NAME
     dim = 256
     in_place = True
-    """Whether a call takes so little time that no thread and no cache is used for it."""
+    """Stores call a model with this attribute in the calling thread, and cache none of its vectors: a call takes less
+    than a millisecond."""
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """As `embed_documents`, but a query of several words, all in capitals, is embedded in lower case, because the
