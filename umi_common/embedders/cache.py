@@ -184,8 +184,8 @@ class FileCache(Generic[Value]):
             log.warning("%s still holds values of removed texts (%s); try again", self._path, error)
 
     def _transact(self, work: Callable[[sqlite3.Connection], None]) -> Exception | None:
-        """Run `work` in a transaction of a new connection; returns the error if that failed, for example because another
-        connection locked the file for more than WAIT_SECONDS."""
+        """Run `work` in a transaction of a new connection; returns the error if that failed, for example because the
+        file was locked for more than WAIT_SECONDS."""
         uri, name = f"{self._path.as_uri()}?mode={'rw' if self._writable else 'ro'}", self._path.name
         try:
             if inode_of(self._path.parent) != self._directory:

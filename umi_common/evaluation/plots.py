@@ -60,10 +60,14 @@ def plot_metric(comparison: SystemComparison, metric: str, path: PathOption = No
 
 
 def plot_precision_recall(comparison: SystemComparison, set: str | None = None, path: PathOption = None) -> Any:
-    """Precision against recall at every cut-off from 1 to the depth, one line per system."""
+    """Precision against recall at every cut-off from 1 to the depth, one line per system.
+
+    Args:
+        set: Name of the set; None: the only set of the comparison.
+    """
     chart, axes = new_axes(6.5, 4.0)
+    name = comparison.row(comparison.systems[0], set).set
     for index, system in enumerate(comparison.systems):
-        name = comparison.row(system, set).set
         recall, precision = (_curve(comparison, system, name, metric) for metric in ("recall", "precision"))
         axes.plot(recall, precision, marker=marker(index), ms=4, label=system, color=colour(index))
     axes.set(xlim=(0.0, 1.03), ylim=(0.0, 1.03))
@@ -108,7 +112,7 @@ def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
     if len(names) == 2 and not any(isinstance(choices, Between) for choices in tuning.space.values()):
         return _heat_map(tuning, names).saved(path)
     chart = new_chart(max(4.6, 2.8 * len(names)), 3.4)
-    chart.suptitle(f"{tuning.metric} on the training sets, by setting")
+    chart.suptitle(f"{tuning.metric} on the training groups, by setting")
     for axes, name in zip(np.atleast_1d(chart.subplots(1, len(names), sharey=True)), names, strict=True):
         tried = [trial for trial in tuning.history if name in trial.settings]
         settings = [trial.settings[name] for trial in tried]
@@ -185,7 +189,7 @@ def _heat_map(tuning: Tuning, names: Sequence[str]) -> Any:
             axes.text(column, row, f"{score:.3f}", color=ink, ha="center", va="center", fontsize="small")
     axes.set_xticks(range(len(across)), [str(value) for value in across])
     axes.set_yticks(range(len(down)), [str(value) for value in down])
-    label_axes(axes, f"{tuning.metric} on the training sets", names[0], names[1])
+    label_axes(axes, f"{tuning.metric} on the training groups", names[0], names[1])
     chart.colorbar(image, label=f"{tuning.metric} (0..1)")
     return chart
 

@@ -1,11 +1,13 @@
-"""Search for the best configuration for a collection, and measure it on held-out groups of the collection.
+"""Search for the best configuration for some datasets, and measure it on data that is held out.
 
-All datasets of one name are a set, and each dataset of a set is a group: ten conversations of one benchmark are ten
-datasets with the benchmark's name, so one set of ten groups. Some groups are held out, the others are for training.
+The datasets of one name are a set, and each of them is called a group of the set: ten conversations of one benchmark
+are one set of ten groups. Of each set, some groups are held out, the others are for training; a set of one group is
+divided by its queries.
 
 Stores are built once for each analyzer, and texts are embedded once for each model; a trial only changes the
 configuration. Every setting can be tuned, such as BM25's k1 and b, the weights of `fusion` and `neighbours`, decay,
-routing and the analyzer. Of `embedder`, only `model` changes results, and only if `tune` gets no embedder.
+routing and the analyzer. Of the settings of `embedder`, only `embedder.model` changes results, and only if the argument
+`embedder` of `tune` is None.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ class Tuning:
         """Write a TOML file that `UmiConfig.load` reads: every setting of `best` that is not a default.
 
         Raises:
-            InputError: If the file cannot be written.
+            ConfigError, InputError: See `write_toml`.
         """
         note = f"{self.metric} on held-out data: {self.test_score:.4f} (before tuning: {self.baseline_test_score:.4f})"
         write_toml(self.best, Path(path), note)
