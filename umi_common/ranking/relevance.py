@@ -7,21 +7,27 @@ Scores are divided by the best score of their result, so they do not compare acr
     known      = sigmoid(13.8 * lift + 63.9 * spread + 8.3 * covered - 13.2)
     answers(i) = sigmoid(1.8 * covered + 2.3 * evidence - 2.4 + 4.3 * ln(score(i) / best score) + few)
 
-    lift       how far the best cosine is above the query's background: (cosine - mean) / (1 - mean)
+    lift       (largest cosine - mean) / (1 - mean), with the mean of the query's background
     spread     deviation of the background / (1 - mean); small for a query on another subject than the corpus
-    covered    share of the query's idf that the chunk with the most evidence matches: coverage * bm25 / bound
-    evidence   the largest fused evidence of any chunk, before fusion divides by it
+    covered    coverage * bm25 / bound of the chunk with the most evidence: about its share of the query's idf
+    evidence   the largest fused evidence of any chunk
     few        0.6 * ln(100 / chunks) if the store has fewer than 100 chunks (`Background.count`), else 0: in a small
-               store BM25 and deviations are smaller, and fewer wrong chunks can come first
+               store other features are smaller, and a hit is more often right
+
+An arm is a search of the store: the lexical arm by BM25, the dense arm by vectors. The background of a query is the
+mean and standard deviation of its cosines over the corpus. Evidence is an arm's score on a scale that both arms share,
+and fused evidence the weighted sum of both (`ranking.evidence`). The bound is the largest BM25 that the query's terms
+can give (`Pool.lexical_bound`), coverage the share of their idf that belongs to terms in the corpus (`Pool.coverage`).
 
 `known` estimates whether the corpus is about the query's subject at all, `answers` whether the chunk holds the
-answer. Their product is too small above 0.5: of the hits with a product of 0.75, 87 % are relevant. The cosines of many
-embedders have the form a + (1 - a) * c; lift and spread do not depend on a. Each feature is averaged over the query
-variations with the weights of fusion. If only one arm answered, other coefficients are used.
+answer. Their product is too small above 0.5: of the hits with a product of 0.75, 87 % are relevant. Many embedders
+raise all cosines, from c to a + (1 - a) * c with one number a; lift and spread do not depend on a. Each feature is
+averaged over the query variations with the weights of fusion. The coefficients above are those for both arms; others
+are used if only one answered, or if the store gives no bound.
 
-All coefficients were fitted on nine collections with two embedders. The coefficients of `answers` for both arms
-minimise the log loss of the first ten hits, where hit r has weight 1 / r. docs/evaluation.md has the figures on
-collections left out of the fit.
+All coefficients were fitted on nine collections with two embedders. Those of `answers` for both arms minimise the log
+loss of the first ten hits, where hit r has weight 1 / r. docs/evaluation.md has the figures on collections left out of
+the fit.
 """
 
 from __future__ import annotations
@@ -82,11 +88,11 @@ def relevance(
 ) -> Floats | None:
     """(n,) relevance of each row, 0..1, rising with the score.
 
-    Extra arms add no evidence; they change the relevance only by the scores.
+    Extra arms, which a user adds to those of the store, add no evidence; they change the relevance only by the scores.
 
     Args:
-        scores: (n,) final scores; if none is above 0, all relevances are 0. None: the fused evidence is used, because
-            the scores of fusion by ranks differ little between a right and a wrong chunk.
+        scores: (n,) final scores; if none is above 0, all relevances are 0. None: the fused evidence is used; so for
+            fusion by ranks, whose scores differ little between a right and a wrong chunk.
         evidence: From `arm_evidence`.
         variation_weight: `FusionConfig.variation_weight`; the query itself has `Pool.query_weight`.
 
@@ -115,7 +121,7 @@ def relevance(
 
 
 def _steeper_above_half(probability: Floats) -> Floats:
-    """(n,) probabilities above 0; the odds of those above 0.5 are raised to the power ODDS_POWER."""
+    """The probabilities (n,), which must be above 0; the odds of those above 0.5 are raised to ODDS_POWER."""
     odds_against = 1.0 / probability - 1.0
     return np.where(probability > 0.5, 1.0 / (1.0 + odds_against**ODDS_POWER), probability)
 

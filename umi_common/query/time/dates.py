@@ -1,4 +1,9 @@
-"""Periods by name or number: days, weeks, months, quarters, seasons, holidays, years and decades."""
+"""Periods by name or number: days, weeks, months, quarters, seasons, holidays, years and decades.
+
+A `Words` holds the groups of a match of a pattern in `grammar`, by name and in lower case; groups without text are left
+out. "The last Friday of May last year" gives {"nth": "last", "weekday": "friday", "month": "may", "whose": "last"}.
+Other groups are explained where they are read.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +54,8 @@ def of_year(given: Words, now: datetime, year: int) -> CalendarPeriod:
 
 
 def _nth_in(month: CalendarPeriod, given: Words) -> CalendarPeriod:
-    """The n-th or last week or weekday of a month. The first week begins on its first day; the last ends on its
-    last."""
+    """The n-th or last week or weekday of a month. The month's first week begins on its first day, and its last week
+    ends on its last day."""
     last = given["nth"] == "last"
     count = 0 if last else _number(given["nth"])
     if "weekday" in given:
@@ -59,11 +64,12 @@ def _nth_in(month: CalendarPeriod, given: Words) -> CalendarPeriod:
     else:
         found = spans.days(month.end - timedelta(days=7) if last else month.start + timedelta(days=7 * count - 7), 7)
     if found.start >= month.end:
-        raise ValueError("the month has no fifth such week or day")
+        raise ValueError(f"the month has no {given['nth']} such week or day")
     return found
 
 
 def _holiday(name: str, now: datetime, year: int) -> CalendarPeriod:
+    """The `count` days of a holiday. They begin on a date or, with a weekday, on the first such weekday from it on."""
     month, day, weekday, count = vocabulary.HOLIDAYS[name]
     if month == vocabulary.EASTER:
         month, day = 3, day + spans.easter(year)
@@ -74,7 +80,7 @@ def _holiday(name: str, now: datetime, year: int) -> CalendarPeriod:
 
 
 def _number(text: str) -> int:
-    """The number of digits or of an ordinal: "5", "5th" or "fifth"."""
+    """5 for "5", "5th" or "fifth"."""
     return vocabulary.DAY_ORDINALS.index(text) + 1 if text in vocabulary.DAY_ORDINALS else int(text.rstrip("stndrh"))
 
 
@@ -90,7 +96,7 @@ def year_of(given: Words, now: datetime) -> int | None:
 def named_period(given: Words, now: datetime) -> CalendarPeriod | None:
     """The part of the year that the words name; without a year, the latest such period that has begun.
 
-    None if "may" or "march" may be a verb.
+    None if "may" or "march" may be a verb: the group "verb" is this word in lower case.
     """
     if "verb" in given and not given.keys() & {"ordinal", "year", "years", "whose"}:
         return None
@@ -110,7 +116,8 @@ def named_period(given: Words, now: datetime) -> CalendarPeriod | None:
 
 
 def from_to(given: Words, now: datetime) -> CalendarPeriod:
-    """The period from one month, quarter or holiday to another. A year that the words name is that of the second."""
+    """The period from one month, quarter or holiday to another, which is the group "until". A year in the words is the
+    year of the second: "November to March 2023" begins in 2022."""
     until = given["until"]
     kind = "holiday" if until in vocabulary.HOLIDAYS else "month" if until in vocabulary.MONTHS else "quarter"
     end = {kind: until.removeprefix("q")}
@@ -129,7 +136,7 @@ def numeric_date(given: Words, now: datetime) -> CalendarPeriod | None:
     """The day of a date in digits; None if there is no such day.
 
     The month is first in 5/8/2023 (8 May). The day is first with dots (8.5.2023) or after a word of another language
-    ("du 8/5/2023"). If this order gives no valid date, the other order is used.
+    ("du 8/5/2023"), which is the group "elsewhere". If this order gives no valid date, the other order is used.
     """
     first, second, year = int(given["first"]), int(given["second"]), year_number(given["year"])
     orders = [(first, second), (second, first)]
