@@ -1,8 +1,9 @@
 """`batch` and `abatch` of the retriever: many queries share a search, and each query has its own run of LangChain.
 
 The inputs are searched in groups of at most `max_concurrency`: a group is one call of `search_many` or `asearch_many`.
-Then a copy of the retriever that answers with the result found (`Found`) is invoked for each input, so that LangChain
-opens the usual run; the child runs of its stages are opened and closed when the group's search has ended.
+Then a copy of the retriever is invoked for each input, so that LangChain opens the usual run; in place of a search, the
+copy returns the result that was found (`Found`). The child runs of the stages are therefore opened when the search has
+ended, and do not show when a stage ran.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ async def abatch(
     is_async: bool = True,
 ) -> list[Any]:
     """For each input, its documents or, with `return_exceptions`, its exception; see `UmiRetriever.batch`."""
-    refuse_unlisted(inputs, "inputs")
+    refuse_unlisted(inputs, "inputs")  # a string alone would be searched letter by letter
     inputs = list(inputs)
     configs = get_config_list(config, len(inputs))
     limit = configs[0].get("max_concurrency") if configs else None
@@ -70,7 +71,7 @@ async def abatch(
 
 @dataclass(frozen=True)
 class Found:
-    """The outcome of one query of a batch. It has the two methods of `UmiRetriever.umi` that search."""
+    """The outcome of one query of a batch, which a copy of the retriever searches in place of `UmiRetriever.umi`."""
 
     outcome: SearchResult | Exception
 
@@ -93,7 +94,8 @@ async def _outcomes(
     """For each query its result or its error. An error of the whole search is that of every query.
 
     Args:
-        leave_out_wrong: Do not search queries that cannot be searched, because one of them fails `search_many`.
+        leave_out_wrong: Whether each query that cannot be searched gets its own error. False: one such query makes
+            `search_many` raise, so its error is that of every query.
     """
     umi = retriever.umi
     errors = [_query_error(query) if leave_out_wrong else None for query in queries]
@@ -111,7 +113,7 @@ async def _value(value: Any) -> Any:
 
 
 def _query_error(query: str) -> InputError | None:
-    """The error that a search for this query raises; None: the query can be searched."""
+    """The error that a search for this query, cut by `end_of` if it is too long, raises; None: it can be searched."""
     try:
         checked_query(end_of(query))
     except InputError as error:

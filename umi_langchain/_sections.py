@@ -73,8 +73,8 @@ def _section(
     """The section of `found`, in reading order.
 
     Args:
-        around: `found` with the REACH chunks before it and the REACH chunks after it that pass `where`, in reading
-            order.
+        around: `found` and, of the REACH chunks before it and the REACH chunks after it, those that pass `where`, in
+            reading order.
     """
     if _value(found, key) is None:
         return [found]
@@ -84,8 +84,8 @@ def _section(
     visible = [chunk for chunk in around if chunk_passes(chunk, where, window)]
     section = _within(found, visible, key)
     # The section may go on beyond `visible` if it holds the first or last chunk of it, unless `around` is the whole
-    # source. Without a filter, it is the whole source if it has at most REACH chunks: a longer source has REACH chunks
-    # on one side of `found`, and `found` itself. With a filter, the number of chunks that pass tells nothing.
+    # source. Without a filter, an `around` of at most REACH chunks is the whole source: if it lacks a chunk of the
+    # source, it holds REACH chunks on that side and `found`. With a filter, the number of chunks tells nothing.
     ends = {chunk.id for chunk in (*visible[:1], *visible[-1:])}
     is_whole_source = where is None and len(around) <= REACH
     if is_whole_source or not ends & {chunk.id for chunk in section}:
@@ -95,7 +95,7 @@ def _section(
 
 
 def _within(found: Chunk, around: list[Chunk], key: str) -> list[Chunk]:
-    """`found` and the chunks adjacent to it that have the same value under the key, in reading order."""
+    """`found` and the chunks adjacent to it in `around` that have the same value under the key, in reading order."""
     sections = (list(group) for _, group in groupby(around, lambda chunk: _value(chunk, key)))
     return next((section for section in sections if any(chunk.id == found.id for chunk in section)), [found])
 
