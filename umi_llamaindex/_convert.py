@@ -68,9 +68,9 @@ services round differently from call to call."""
 FILE_PATH = "file_path"
 """Metadata key under which `SimpleDirectoryReader` writes the path of the file."""
 SOURCE_KEY = "source"
-"""Metadata key of the source, for nodes without a source node."""
+"""Metadata key of the chunk's source, for nodes without a relationship to a source node."""
 Place = Hashable
-"""Key of a `following` counter: a source, or (source, document)."""
+"""Key of the argument `following` of `to_chunks`: a chunk's source, or (source, id of a document of the source)."""
 SKIP_ADVICE = '; from_nodes(..., on_invalid="skip") or UmiVectorStore(on_invalid="skip") leaves such nodes out'
 
 
@@ -87,15 +87,16 @@ def to_chunks(
     The indexed text is the text that LlamaIndex would embed: text and metadata in the node's template, without the
     keys in `excluded_embed_metadata_keys`. The source is the metadata under `keys.source`, else the node's
     `ref_doc_id`, else metadata["source"]. The position is the metadata under `keys.position`, else the node's
-    `document_start`, else the next position of the source in `following`. If a source has several documents, such as
-    the pages of a file, the starts in each document are counted from the end of the documents before it.
+    `document_start`, else the next position of the source in `following`. Positions only say in which order the chunks
+    of a source stand. If a source has several documents, such as the pages of a file, 1 + the largest position of the
+    documents before is added to the starts in each document.
 
     Args:
         nodes: Text nodes in reading order.
         keys: Metadata keys of source, position and time.
-        following: Source -> next position; (source, document) -> position of the document's first character. It is
-            updated by positions from `document_start` and from `following` itself, not by positions in the metadata.
-            None: a node has a position only if it states one.
+        following: Source -> next position; (source, document) -> what is added to the document's starts. It is updated
+            from the starts and from its own positions, not from positions in the metadata. None: a node has a position
+            only if it states one.
         skipped: A node that cannot be stored, or repeats the id of an earlier node, is appended here and left out.
             None: a node that cannot be stored raises, and repeated ids are kept.
         advice: Appended to the error message for a node that cannot be stored.
@@ -165,7 +166,7 @@ def check_node(index: int, node: object, holder: str = "TextNode(text=...)") -> 
     if not isinstance(node, BaseNode):
         raise InvalidChunk(
             f"node {index} is {type(node).__name__}; expected a list of LlamaIndex nodes or Documents; "
-            f"{holder} holds a string"
+            f"wrap a string as {holder}"
         )
 
 
@@ -261,7 +262,7 @@ def _is_random(id: str) -> bool:
 
 
 def of_documents(ids: Sequence[str]) -> dict[str, Any]:
-    """A filter for the nodes of the documents with these ids, and for documents that were stored without a splitter.
+    """A filter for the nodes of the documents with these ids, and for these documents, if they were stored unsplit.
 
     If `ids` is empty, no node passes.
     """
@@ -313,8 +314,8 @@ def restored(metadata: dict[str, Any], text: str) -> BaseNode:
 def _added_metadata(node: BaseNode) -> dict[str, Any]:
     """Metadata to store beside the node's own: its JSON without the text, its id, its document's id, its start.
 
-    The JSON of an index node also holds the node that the index node refers to. Of a retriever or an engine, it holds
-    only the `index_id`.
+    The JSON of an index node also holds the node that the index node refers to. For an index node of a retriever or an
+    engine, the JSON holds only the `index_id`.
 
     Raises:
         InvalidChunk: If the node cannot be written as JSON.

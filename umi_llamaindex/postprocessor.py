@@ -47,7 +47,13 @@ class _Stage(NamedInTraces, CheckedFields, BaseNodePostprocessor):
 
     @abstractmethod
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
-        """The result for n nodes with scores (n,) >= 0, see `Ranked`; `bundle` is None if no query was given."""
+        """(indices of the nodes to return, in their order; new scores (n,) by index, None: the nodes keep theirs).
+
+        Args:
+            nodes: At least one.
+            scores: (n,) >= 0, see `scores_of`.
+            bundle: The query; None: none was given.
+        """
 
 
 class UmiNeighbours(NeighboursFields, _Stage):
@@ -61,15 +67,16 @@ class UmiNeighbours(NeighboursFields, _Stage):
     the relationships PREVIOUS and NEXT of the nodes."""
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
-        one_source = np.zeros(len(nodes), dtype=np.int64)
-        return self.gained(scores, one_source, positions_of(nodes, self.store), list(map(node_text, nodes)))
+        sources = np.zeros(len(nodes), dtype=np.int64)  # one for all: `positions_of` keeps documents apart
+        return self.gained(scores, sources, positions_of(nodes, self.store), list(map(node_text, nodes)))
 
 
 class UmiDecay(DecayFields, _Stage):
     """Multiplies each score by floor + (1 - floor) * 2 ** (-age / half_life_hours), and sorts by the new scores.
 
-    The age is in hours. A node without a time keeps its score; a time in the future has age 0. Ages are measured at
-    `now` if the query is a `UmiQuery` that has it, else at the time of the clock.
+    The age is in hours, of the time under the metadata key `time_key`. A node without a time keeps its score; a time in
+    the future has age 0. Ages are measured at `now` if the query is a `UmiQuery` that has it, else at the time of the
+    clock.
     """
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
@@ -81,17 +88,19 @@ class _VectorStage(_Stage):
     """Base class of the stages that compare texts by their vectors."""
 
     embed_model: Any = Field(default=None, exclude=True)
-    """Embeds the texts if a node has no embedding. None: umi's built-in model; `Settings`: its current embed model."""
+    """Embeds the texts if neither all nodes nor the store have their vectors. None: umi's built-in model. LlamaIndex's
+    `Settings`: the `Settings.embed_model` at the time of the call."""
     store: Any = Field(default=None, exclude=True)
-    """The store that the nodes come from, such as `retriever.umi.store`; its vectors are used. None: no store."""
+    """The store that the nodes come from, such as `retriever.umi.store`; its vectors are used if a node has none of its
+    own. None: no store."""
 
 
 class UmiNearDuplicates(NearDuplicatesFields, _VectorStage):
     """Removes duplicates: of nodes with equal or nearly equal texts, the one with the best score stays.
 
     The order of the nodes does not change. Texts are equal if they differ only in case, white space, Unicode form or
-    punctuation. They are nearly equal if one text is the other with words added and their cosine is at least
-    `similarity`. Texts that differ in a number, a name, a negation or the order of words are not nearly equal.
+    punctuation. They are nearly equal if their cosine is at least `similarity` and one text is the other with words
+    added; none of these words may be a number, a name or a negation.
 
     Of nodes from different documents or with different metadata, only equal texts are removed. Nodes without text, such
     as images, all stay.
@@ -171,10 +180,11 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
 
 
 def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> Ints:
-    """(n,) positions of the nodes. Positions of adjacent nodes differ by 1, all others by more than 1.
+    """(n,) positions of the nodes, from 0. Positions of adjacent nodes differ by 1, all others by more than 1.
 
-    A run of nodes in which each follows the one before has rising positions. Runs are ordered by the start of their
-    first node in the document. If a node occurs several times in `items`, all but the last have NO_POSITION.
+    A run of nodes in which each follows the one before has rising positions; of nodes in a circle, the first and the
+    last count as not adjacent. Runs are ordered by the start of their first node in the document. If a node occurs
+    several times in `items`, all but the last have NO_POSITION.
 
     Args:
         store: Its `neighbours` are the adjacent nodes. None: adjacent nodes are found by the relationships PREVIOUS and
