@@ -1,6 +1,10 @@
 """Fetch the chunks of the best rows, and make hits of them, with their scores and signals.
 
-In: the candidates of a search and their ranking. Out: the chunks by id, and the ranking of the rows that were fetched.
+In: the candidates of a search, each a row of a `Pool`, and their ranking. Out: the chunks by id, and the ranking of the
+rows that were fetched.
+
+A write may replace a chunk while a search runs. A store with `get_versions` gives each version of a chunk a number, and
+can tell whether the version that was scored (`Pool.version`) is still there; it does not keep older versions.
 """
 
 from __future__ import annotations
@@ -30,7 +34,8 @@ from umi_common.types import Chunk, Degradation, Hit, Signal, TimeRange
 def fetch(
     search: Search, recalled: Recalled, ranked: RankedPool, *, wanted: int, before: Collection[str] = ()
 ) -> Body[tuple[dict[str, Chunk], RankedPool]]:
-    """(chunks of the best rows by id, the ranking of these rows).
+    """(chunks of the best rows by id, the ranking of these rows), from a generator that yields the calls to the store,
+    see `Body`.
 
     A row is left out if its chunk was removed after it was scored, or if the chunk now fails the filter. If
     `config.duplicates` is enabled, a row is also left out if its chunk repeats a better chunk. The next best row is
@@ -38,7 +43,7 @@ def fetch(
 
     Args:
         wanted: Largest number of chunks to return; fewer are returned if the rows run out.
-        before: The chunks that this search has fetched before, if any.
+        before: The ids of chunks that this search has fetched before, if any.
     """
     pool, order, request, store = recalled.pool, ranked.order, search.request, search.store
     duplicates = search.config.duplicates
@@ -51,8 +56,8 @@ def fetch(
         while len(chunks) < wanted and asked < len(order):
             rows = order[asked : asked + wanted - len(chunks)]
             asked += len(rows)
-            # Later rounds take only the versions that were scored. A newer version may come from a write after the
-            # first round; the hits would then mix two states of the store.
+            # All chunks of a call are of one state of the store, so the first call takes newer versions, too. A later
+            # call might find a later state; it takes only the versions that were scored, so that states do not mix.
             (outcome,) = yield (_ask_versions(store, pool, rows, exact=bool(chunks or before)),)
             found = _found_or_last_read(store, pool, rows, outcome, search.trace)
             for row, id, stored in zip(rows.tolist(), pool.ids_at(rows), found, strict=True):
@@ -72,11 +77,11 @@ def fetch(
 
 
 def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:
-    """The call that gets the chunks of some rows, aligned with them. A store that keeps versions returns the versions
-    that were scored.
+    """The call that gets the chunks of some rows, aligned with them; None for a chunk that was removed.
 
     Args:
-        exact: For a chunk that was replaced after it was scored: True returns None, False the newer version.
+        exact: For a chunk that was replaced after it was scored: True returns None, False the newer version. A store
+            without `get_versions` always returns the newer version.
     """
     ids = pool.ids_at(rows)
     get_versions: Callable[..., list[Chunk | None]] | None = getattr(store, "get_versions", None)

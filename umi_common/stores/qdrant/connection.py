@@ -25,22 +25,22 @@ def models() -> Any:
     return optional_module("qdrant_client", "qdrant-client", "qdrant").models
 
 
-class _Locks:
+class _ClientLocks:
     """A lock for each client in local mode. Stores may share a client."""
 
-    _locks: WeakKeyDictionary[Any, threading.RLock]
+    _by_client: WeakKeyDictionary[Any, threading.RLock]
 
     def __init__(self) -> None:
-        renew_in_child(self, _Locks._renew)
+        renew_in_child(self, _ClientLocks._renew)  # now and in each forked child
 
     def _renew(self) -> None:
-        self._locks = WeakKeyDictionary()
+        self._by_client = WeakKeyDictionary()
 
     def of(self, client: Any) -> threading.RLock:
-        return self._locks.setdefault(client, threading.RLock())
+        return self._by_client.setdefault(client, threading.RLock())
 
 
-_locks = _Locks()
+_LOCKS = _ClientLocks()
 
 
 class Connection:
@@ -92,7 +92,7 @@ class Connection:
     def call(self, method: str, /, **arguments: Any) -> Any:
         """The result of a method of the client. Raises StoreUnavailable if the method fails."""
         try:
-            with _locks.of(self._client) if self.is_local else nullcontext():
+            with _LOCKS.of(self._client) if self.is_local else nullcontext():
                 return getattr(self._client, method)(collection_name=self.collection, **arguments)
         except Exception as error:
             raise StoreUnavailable(
@@ -117,7 +117,8 @@ class Connection:
     def page(
         self, where: Any, limit: int, offset: Any = None, *, payload: Any = True, vectors: Any = False
     ) -> tuple[list[Any], Any]:
-        """At most `limit` records that pass `where`, by point id from `offset` on; and the next offset or None."""
+        """(at most `limit` records that pass `where`, by rising point id from `offset` on; the next offset, None at the
+        end)."""
         fields = {"with_payload": payload, "with_vectors": vectors, **self._read_options}
         records, following = self.call("scroll", scroll_filter=where, limit=limit, offset=offset, **fields)
         return list(records), following
