@@ -1,4 +1,8 @@
-"""Read parts of files and write their chunks to the store. The same call again changes nothing in the store."""
+"""Read parts of files and write their chunks to the store. The same call again changes nothing in the store.
+
+A part is a whole file or, of a file of JSON Lines, a range of about 1 MB. A line of JSON Lines is a record; it becomes
+one chunk, whose id is the record's own id if it has one.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from umi_common.stores.document_embedder import embedded
 from umi_common.types import Chunk
 
 WRITE_CHUNKS = 10_000
-"""Largest number of chunks embedded and written in one call of `add`; limits the memory that a large file takes."""
+"""Largest number of chunks embedded and written in one call of `add`; limits the memory that embedding takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +32,24 @@ class PartOutcome:
     chunks: int = 0
     """Number of the part's chunks in the store."""
     chunk_id: str | None = None
-    """The id of one of the part's chunks; None: it has no chunks."""
+    """The id of the part's last chunk; None: it has no chunks."""
     problem: Problem | None = None
-    """The reason why nothing of the part was written; None: all of it except `skipped` is durably in the store."""
+    """The reason why the part was not written: it cannot be read, or the embedder failed, possibly after some of the
+    part's chunks were written. None: all of it except `skipped` and `notes` is durably in the store."""
     skipped: list[Problem] = field(default_factory=list)
     """Records and pages that cannot be read, and records whose id another chunk has. The next run tries them again."""
     notes: list[Problem] = field(default_factory=list)
     """Content that was left out and that the next run does not try again, such as pages without text."""
     ids_taken: bool = False
-    """Whether a record was skipped because a chunk of another file has its id."""
+    """Whether a record was skipped because a chunk that is not of this file has its id."""
 
 
 def ingest_parts(store: Store, embedder: Embedder, parts: Sequence[FilePart], pdf: PdfProcess) -> list[PartOutcome]:
     """Embed the chunks of some parts and write them to the store; returns one outcome for each part, in order.
 
     Unchanged chunks are neither embedded nor written again. Records and pages that cannot be read are skipped, and so
-    are records with the id of another file's or record's chunk. A whole part is left out if nothing of it can be read,
-    or if the embedder fails on its text; the other parts are written.
+    are records whose id another file or record has. A whole part is left out if nothing of it can be read, or if the
+    embedder fails on its text, except chunks written before it failed; the other parts are written.
 
     Raises:
         StoreError: If the store fails. Chunks that were already written stay; the same call can be repeated.
@@ -81,9 +86,9 @@ def _read(part: FilePart, pdf: PdfProcess) -> tuple[FileChunks, Problem | None]:
 def _compared(
     store: Store, batch: Sequence[tuple[FilePart, FileChunks, Problem | None]]
 ) -> tuple[list[PartOutcome], list[list[Chunk]]]:
-    """The outcome of each part, and its chunks that are new in the store or have another content there.
+    """The outcome of each part, and its chunks that the store does not have, or has with another content.
 
-    A chunk with the id of another chunk is skipped, because it would overwrite the other chunk.
+    A chunk that would overwrite the chunk of another file or record is skipped, see `_clash`.
     """
     ids = [chunk.id for _, found, _ in batch for chunk in found.chunks]
     stored = {chunk.id: chunk for chunk in (store.get(ids) if ids else []) if chunk is not None}
@@ -112,7 +117,9 @@ def _compared(
 def _clash(chunk: Chunk, other: Chunk, part: FilePart, *, in_batch: bool) -> str | None:
     """The reason why a chunk of `part` must not replace `other`, which has the same id; None: it may replace it.
 
-    `other` is an earlier chunk of the batch if `in_batch`, else the chunk in the store.
+    It may replace a stored chunk of an earlier version of the file. A chunk at another position is one only if the
+    store may have such chunks, so if the part is not `fresh`; else two records have one id. `other` is an earlier chunk
+    of the batch if `in_batch`, else the chunk in the store.
     """
     if other.metadata.get(FILE_KEY) != part.source:
         owner = other.metadata.get(FILE_KEY, "elsewhere")
