@@ -1,7 +1,8 @@
 """Cut a text into passages of limited length: at headings, then at blank lines, sentences, lines, words.
 
-A passage is a slice of the text without white space at its ends; passages do not overlap. A table that is too long is
-cut between its rows. Each passage that begins in its rows repeats the table's head before the slice.
+A passage is a slice of the text without white space at its ends; passages do not overlap. A section reaches from one
+heading to the next, and a passage has text of one section, or of several short ones. A table that is too long is cut
+between its rows. Each passage that begins in its rows repeats the table's head before the slice.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ BREAKS = (
     re.compile(r"\s+"),
 )
 """Patterns after which a text that is too long is cut: blank lines; then, in pieces that are still too long, ends of
-sentences, ends of lines, and white space. A number with a dot does not end a sentence: "7." may be the number of an
-item in a list or, in German, a day."""
+sentences, ends of lines, and white space. A number of one or two digits with a dot does not end a sentence: "7." may be
+the number of an item in a list or, in German, a day."""
 ROW_BREAKS = 2
 """Index in BREAKS of the pattern by which a table is cut: line breaks."""
 TITLE_ROWS_MAX = 5
@@ -92,7 +93,8 @@ class Table(NamedTuple):
 
     @classmethod
     def of(cls, text: str, start: int, rows_start: int, end: int) -> Table:
-        """The table text[start:end]; in the repeated head, runs of spaces and dashes are shortened."""
+        """The table text[start:end]; in the repeated head, a tab or a run of spaces is one space, and runs of dashes
+        are shortened."""
         head = re.sub(r"-{4,}", "---", re.sub(r"[ \t]+", " ", text[start:rows_start])).strip()
         return cls(start, rows_start, end, head and head + "\n")
 
@@ -107,7 +109,7 @@ class Passage:
     metadata: Mapping[str, MetadataValue] = field(default_factory=dict)
     event_time: datetime | None = None
     undated: bool = False
-    """Whether the file states a time for the passage that cannot be read, or that may mean several moments."""
+    """Whether the file states a time for the passage, but one that cannot be read or may mean several moments."""
     path: Sequence[str] = ()
     """Titles above the passage that are not in its text, outermost first: the file's title, then headings."""
 
@@ -120,13 +122,14 @@ def passages(
     title: str = "",
     size: int = PASSAGE_CHARACTERS,
 ) -> Iterator[Passage]:
-    """Yield the passages of a text in order. Metadata "section" names the headings above a passage: "Setup > Linux".
+    """Yield the passages of a text in order. Metadata "section" names the headings above a passage, including those at
+    its beginning: "Setup > Linux".
 
     A passage that begins in the rows of a table repeats the table's head. Metadata "table_head" is then the number of
     characters of this head, which precede the slice of the text.
 
     Args:
-        headings: In the order of the text. A passage has text of one section, or of short sections and the next one.
+        headings: In the order of the text.
         tables: In the order of the text, without overlap.
         title: Title of the file; "": none. The path of a passage begins with it, unless all words of the title are in
             the headings above the passage or in the passage itself.
@@ -138,7 +141,7 @@ def passages(
     tables = [table._replace(head="") if len(table.head) > HEAD_SHARE * size else table for table in tables]
     starts = [heading.start for heading in headings]
     for start, end in spans(text, starts, tables, size=size):
-        # A heading also counts as above the passage if only headings precede it in the passage.
+        # `path` becomes the headings above the passage and those at its beginning.
         while next_heading.start <= start or (
             next_heading.start < end and _only_headings(text, (start, next_heading.start), starts)
         ):
@@ -191,12 +194,13 @@ def spans(
 
 
 def line_metadata(text: str, start: int) -> dict[str, MetadataValue]:
-    """{LINE_KEY: True} if a line begins at `start` and the line above it is not blank, else {}."""
+    """{LINE_KEY: True} if a line begins at `start`, and the line above it has a character other than white space at its
+    end; else {}. A context then shows the two lines without a blank line between them."""
     return {LINE_KEY: True} if text[start - 1 : start] == "\n" and text[start - 2 : start - 1].strip() else {}
 
 
 def _only_headings(text: str, span: Span, section_starts: Sequence[int]) -> bool:
-    """Whether the number of lines with a letter or digit in a span of whole sections is at most that of headings."""
+    """Whether a span has at most as many lines with a letter or digit as sections that begin in it."""
     lines = sum(any(map(str.isalnum, line)) for line in text[slice(*span)].splitlines())
     return lines <= bisect_left(section_starts, span[1]) - bisect_left(section_starts, span[0])
 
@@ -214,7 +218,7 @@ def _head(tables: Sequence[Table], at: int) -> str:
 
 
 def _pieces_with_tables(text: str, section: Span, tables: Sequence[Table], size: int) -> Iterator[Span]:
-    """Cut a section into adjacent pieces.
+    """Cut a section into adjacent pieces of at most `size` characters, including a repeated head.
 
     A table longer than `size` characters is cut into its head and its rows; the first row stays with the head if both
     fit into `size`.
@@ -223,14 +227,14 @@ def _pieces_with_tables(text: str, section: Span, tables: Sequence[Table], size:
     for table in tables[bisect_left(tables, (at,)) : bisect_left(tables, (end,))]:
         stop = min(table.end, end)
         yield from _pieces(text, (at, table.start), size, 0)
-        ends = table.row_ends[bisect_right(table.row_ends, table.rows_start) : bisect_left(table.row_ends, stop)]
-        first_row = ends[0] if ends else text.find("\n", table.rows_start, stop) + 1 or stop
         if stop - table.start <= size:
             yield table.start, stop
         else:
-            cut = first_row if first_row - table.start <= size else min(table.rows_start, stop)
-            yield from _pieces(text, (table.start, cut), size, ROW_BREAKS)
-            for row in pairwise(sorted({cut, first_row, *ends[1:], stop})):
+            ends = table.row_ends[bisect_right(table.row_ends, table.rows_start) : bisect_left(table.row_ends, stop)]
+            first_end = ends[0] if ends else text.find("\n", table.rows_start, stop) + 1 or stop
+            head_end = first_end if first_end - table.start <= size else min(table.rows_start, stop)
+            yield from _pieces(text, (table.start, head_end), size, ROW_BREAKS)
+            for row in pairwise(sorted({head_end, first_end, *ends[1:], stop})):
                 yield from _pieces(text, row, size - len(table.head), ROW_BREAKS)
         at = stop
     yield from _pieces(text, (at, end), size, 0)
