@@ -1,7 +1,8 @@
 """The best candidates of one search, and the ways in which a stage of `reorder` puts them into a new order.
 
-In: a `RankedPool` and the chunks of its first rows. Out: a `RankedPool` in which these rows may stand in another order:
-`sorted_by` new scores, `in_order` of an insertion sort (`inserted`) or of another rule, or `put_behind` one another.
+In: a `RankedPool` and the chunks of its first rows. Out: a `RankedPool` in which these rows may stand in another order.
+`sorted_by` sorts them by new scores, `in_order` takes an order, such as that of the insertion sort `inserted`, and
+`put_behind` moves rows up behind others.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ FAR_CANDIDATES = 200
 its score is low."""
 
 RowsBehind = Callable[[Pool, Ints], dict[int, list[int]]]
-"""From some rows of a pool to the rows behind each of them in its source, such as the paragraphs below a heading: by
-row, without the rows that have none."""
+"""From some rows of a pool to the later rows of the same source that belong to each of them, such as the paragraphs
+below a heading: by row, without the rows that have none."""
 BEHIND = 0.99
 """See `Best.put_behind`; near 1, so that other candidates rarely come between the two."""
 
@@ -62,8 +63,9 @@ class Best:
         return self._indices(self.ranked.order[: len(self.rows)])
 
     def leading(self, count: int, share: float, rows_behind: RowsBehind) -> Iterator[tuple[int, list[int]]]:
-        """(index, indices of the candidates behind it in its source) of the best `count` candidates, best first. Left
-        out are those without candidates behind them, and those with a score of 0 or below this share of the best."""
+        """(index, indices of the candidates that `rows_behind` finds for it) of the best `count` candidates, best
+        first. Left out are those without such candidates, and those with a score of 0 or below this share of the
+        best."""
         first = self.ranked.order[:count]
         scores = self.ranked.scores[first]
         near = first[(scores > 0) & (scores >= share * self.scores.max(initial=0.0))]
@@ -103,7 +105,7 @@ class Best:
         return self._changed(rows, changed)
 
     def put_behind(self, pairs: Iterable[tuple[int, int]]) -> RankedPool:
-        """The ranking with b moved up behind a, for each pair (a, b): it is sorted as if the score of b were
+        """The ranking with b moved up to a place below a, for each pair (a, b): it is sorted as if the score of b were
         max(score(b), `BEHIND` * score(a) + (1 - `BEHIND`) * score(b)). The i-th candidate then gets the score of the
         former i-th. The relevance of b is raised to that of a, if it is smaller.
 

@@ -1,12 +1,14 @@
 """The best k rows of a query, exactly: dynamic pruning by MaxScore, over numpy arrays.
 
-The postings of the terms that can add most to a score are summed first, until a row that holds only the remaining terms
-cannot reach the k-th best sum. The remaining terms are then looked up only in the rows that hold one of the first
-terms. Source: Turtle and Flood, Query evaluation: strategies and optimizations, IPM 1995.
+`query.terms` are sorted by falling weight * idf. The postings of the first terms, which can add most to a score, are
+summed, until a row that holds only the remaining terms cannot reach the k-th best sum. The remaining terms are then
+looked up only in the rows that hold one of the first terms. The variant "plus" adds `query.floor` to the score of each
+row that holds a term; it is 0 for the others. Source: Turtle and Flood, Query evaluation: strategies and optimizations,
+IPM 1995.
 
-If too many postings would have to be read, as for "what is the zeppelin" with three chunks about zeppelins, an upper
-bound of the score is computed for every row, from one byte per row and common term. Only rows with a sufficient bound
-are scored.
+For "what is the zeppelin" with three chunks about zeppelins and k = 10, "zeppelin" alone gives no k-th best sum, and
+the many postings of "what", "is" and "the" would be read. An upper bound of the score is then computed for every row,
+and only rows with a sufficient bound are scored.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ always summed."""
 BOUNDS_PAY = 4
 """Upper bounds of all rows are computed if more postings would be read than the number of rows divided by this."""
 _SLACK = 1.0 + 1e-12
-"""Factor on every upper bound of a score, because rounding may make the sum too small."""
+"""Factor on upper bounds, and divisor of lower bounds, that are compared with a score: sums in another order differ by
+rounding."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,14 +110,14 @@ def pruned(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexica
             return bounded(scorer, query, limits)
         rows, sums = _summed(_impacts(scorer, query, taken), scorer.corpus.rows)
         factors = limits.factors(rows)
-        # At least k rows score this or more. Terms are taken until a row without them can no longer reach it.
+        # At least k rows score this or more (0: fewer were found). Terms are taken until a row without them cannot.
         least = kth(_multiplied(_with_floor(sums, query.floor), factors), limits.k) / _SLACK
         more = next((i for i in range(taken, len(terms)) if rest[i] * largest_weight < least), len(terms))
         if more == taken:
             break
         taken = more
     keep = (_multiplied(sums + rest[taken], factors) * _SLACK >= least).nonzero()[0]
-    keep = keep[sums[keep] > 0.0]  # drops the repeated rows, whose sums are 0
+    keep = keep[sums[keep] > 0.0]  # drops repetitions of a row, whose sums are 0, see `_summed`
     rows, sums = rows[keep], sums[keep]
     if taken < len(terms):
         order = rows.argsort()
@@ -127,7 +130,7 @@ def bounded(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexic
     """The best rows by upper bounds: only rows whose bound reaches a threshold are scored.
 
     The rows with the best bounds, at least k, are scored first; the threshold is the k-th best of their scores. Every
-    idf must be >= 0, and the ceiling of the gain finite.
+    idf must be >= 0, and `scorer.weighting.ceiling` finite.
     """
     bounds: npt.NDArray[np.floating] = scorer.row_bounds(query)
     if limits.mask is not None:
@@ -143,7 +146,7 @@ def bounded(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexic
 
 
 def _summed(lists: Sequence[Impacts], count: int) -> Impacts:
-    """The rows of all lists, list after list, and for each the row's total at its first occurrence, 0 at later ones.
+    """(the rows of all lists, list after list; for each of them its total, or 0 if the row occurred before).
 
     Args:
         count: Number of rows of the index.
@@ -176,7 +179,7 @@ def _hits(
 
 
 def _rest_bounds(scorer: RowScorer, query: QueryTerms) -> list[float]:
-    """Item i is an upper bound of the score that terms[i:] add to a document, the floor included."""
+    """Item i is an upper bound of what terms[i:] and the floor add to the score of a row."""
     rest = [query.floor]
     for term, weight in zip(reversed(query.terms), reversed(query.weights), strict=True):
         rest.append(rest[-1] + weight * scorer.ceiling(term))
