@@ -1,5 +1,9 @@
 """The candidates of one recall as arrays: `Store.recall` returns a `Pool`, and ranking reads it.
 
+A recall gets the candidates of a search from the store's two arms: the lexical arm ranks chunks by BM25, the dense arm
+by cosine. Extra arms are functions of the user that find further chunks. The variations of a query are the query, other
+wordings of it, and the questions that it holds beside other text; the two arms search each of them.
+
 A row stands for one candidate. Rows are sorted by id, so a stable sort by falling score puts equal scores in the order
 of their ids. V is the number of query variations (number 0 is the original query), n the number of candidates.
 """
@@ -36,8 +40,8 @@ RARE_SHARE = 100
 """A term is rare only if at most 1 in this many chunks holds it. In a store of a few chunks, common words, too, occur
 in only one or two chunks."""
 CHUNKS_WITH_TIME = "chunks_with_time"
-"""Key of `Pool.facts`. Its value is 0 if a time range passes no chunk because no chunk of the store has a time; else
-the key is missing."""
+"""Key of `Pool.facts`, with the value 0: the time range excludes all chunks, because no chunk of the store has a time.
+In all other cases the key is missing."""
 ROUNDING = 1e-7
 """A vector whose length differs from 1 by at most this counts as a unit vector: rounding its coordinates to float32
 changes the length by up to 6e-8."""
@@ -68,7 +72,7 @@ class Background:
 class Links:
     """E references from one row to another, of a pool or of a store.
 
-    The source is a candidate; the target is a chunk with query terms that this candidate lacks.
+    The first row, here called the source, is a candidate; the target is a chunk with query terms that it lacks.
     """
 
     source: Ints
@@ -111,12 +115,13 @@ class Pool:
     other_language: Bools
     """(V, n) whether the row is known to be in another language than the query, so that a low BM25 says little."""
     rare: Bools
-    """(V, n) whether the row holds a rare term of the query in the query's spelling, function words excepted; see
-    `RARE`."""
+    """(V, n) whether the row holds a rare term of the query itself, not one of the other spellings and forms that are
+    sought for it; function words do not count. See `RARE`."""
     source: Ints
-    """(n,) a number for each source; NO_SOURCE for a chunk without one."""
+    """(n,) a number for each source, such as the file of the chunk; NO_SOURCE for a chunk without one."""
     position: Ints
-    """(n,) order in the source: adjacent chunks differ by exactly 1; NO_POSITION for a chunk without one."""
+    """(n,) a number in the order of `Chunk.position` in the source: adjacent chunks differ by exactly 1; NO_POSITION
+    for a chunk without one."""
     length: Ints
     """(n,) number of terms in the chunk."""
     age_hours: Floats
@@ -128,10 +133,10 @@ class Pool:
     version: Ints
     """(n,) the version of the chunk that was scored, for `Store.get_versions`; 0: not known."""
     named: Floats
-    """(n,) 0..1, how certain it is that the query, or one of its questions, names the chunk by its heading."""
+    """(n,) 0..1, how certain it is that the query, or a question in it, names the chunk by its heading."""
     mentioning: Floats
-    """(n,) 0..1: `named[j]` if the text of row i holds the heading of row j, and more of the query's terms than row j
-    does; else 0."""
+    """(n,) 0..1, how certain it is that the row mentions a named chunk: the `named` of a chunk whose heading its text
+    holds, if it also holds more of the query's terms than that chunk; 0 for other rows and for the named chunks."""
     unscored: Bools
     """(n,) whether the store did not score the row: only extra arms found it."""
     background: Background | None = None
@@ -148,8 +153,8 @@ class Pool:
     """Weight of the original query in fusion; each variation has the weight `FusionConfig.variation_weight`. It may be
     below 1 if the query holds questions beside other text; the questions are then among the variations."""
     calibration: Mapping[str, float] = field(default_factory=dict)
-    """Numbers about the corpus by name, computed from its vectors; empty: not computed yet. `shares_of` in
-    `ranking.neighbours` explains them."""
+    """Numbers by name that say how alike adjacent chunks, and chunks of one source, are; empty: not computed yet. They
+    decide how much a chunk gains from its neighbours (`shares_of` in `ranking.neighbours`)."""
     degraded: tuple[Degradation, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Facts for the trace: the engine that answered, the number of rows that each arm found, times in milliseconds."""
@@ -250,7 +255,7 @@ class Pool:
         return replace(self, mode=strategy, **unknown).rows(np.flatnonzero(keep))
 
     def of_variations(self, which: slice, *, best: int, around: int, ids: Collection[str] = ()) -> Pool:
-        """The pool that a recall of the variations `which` alone would have returned.
+        """The candidates of the variations `which` alone, with their scores; fields without a V do not change.
 
         Args:
             best: A chunk with at most this rank in an arm also keeps its neighbours in the pool.

@@ -34,7 +34,8 @@ BAR_COLOUR = "currentColor"
 
 
 def to_html(result: SearchResult) -> str:
-    """A result as an HTML fragment without script: hits with bars and ranks, failed parts, chunks left out, times.
+    """A result as an HTML fragment without script: hits with bars and ranks, failed parts of the search, chunks left
+    out, times.
 
     Texts are escaped.
     """
@@ -59,7 +60,7 @@ def _row(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], w
 
 
 def context_to_html(context: AssembledContext) -> str:
-    """A context as an HTML fragment without script: number of tokens, failed parts of the search, parts with tokens.
+    """A context as an HTML fragment without script: number of tokens, failed parts of the search, texts with tokens.
 
     Texts are escaped.
     """
@@ -91,7 +92,8 @@ def to_frame(result: SearchResult) -> Any:
     """A result as a pandas DataFrame with one row per hit.
 
     Columns: rank, id, score, relevance, source, event_time; `<arm>_rank_<variation>` and `<arm>_score_<variation>` for
-    each arm and each query variation, 0 for the query itself; `after_<stage>` with the score after each stage; text.
+    each arm ("lexical", "dense" or an extra one) and each query variation, whose number is 0 for the query itself;
+    `after_<stage>` with the score after each stage; text.
 
     Raises:
         MissingExtra: Without pandas.

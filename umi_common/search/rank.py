@@ -29,15 +29,15 @@ ScoreStage = tuple[str, str, Callable[[Pool, Floats, Any, dict[str, object]], Fl
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedPool:
-    """The order of a pool's rows, and the scores by which they are sorted."""
+    """The order of a pool's rows, and the scores by which they are sorted (after `diversify`: were sorted before)."""
 
     order: Ints
-    """(m,) rows, best first. After `rank`: all rows of the pool. After `fetch`: the rows that were fetched and are not
-    suppressed. After `diversify`: the rows that MMR chose."""
+    """(m,) rows, best first. After `rank`: all rows of the pool. After `search.fetch`: the rows whose chunks were
+    fetched, without those in `suppressed`. After `diversify`: the rows that MMR chose, in the order of the choice."""
     scores: Floats
     """(n,) final score by row."""
     stages: dict[str, Floats]
-    """By name of each stage that ran, in the order in which they ran: (n,) the scores after the stage."""
+    """By name of each stage that changed scores, in the order in which they ran: (n,) the scores after the stage."""
     relevance: Floats | None = None
     """(n,) relevance by row, 0..1; None: not known."""
     suppressed: tuple[tuple[int, str, int | None], ...] = ()
@@ -89,11 +89,12 @@ def _score_stages(pool: Pool, config: UmiConfig, boost: period.PeriodBoost | Non
 
 
 def interleaved(ranked: RankedPool, rows: Sequence[int]) -> RankedPool:
-    """The stage "event": the first row of the ranking, the first of `rows`, the second row of the ranking, and so on,
-    without repetitions. The scores of all these rows are sorted, and the largest goes to the first row.
+    """The stage "event", for a query such as "what did we decide after the meeting with Bob?": the first row of the
+    ranking, the first of `rows`, the second row of the ranking, and so on, without repetitions. The scores of all these
+    rows are sorted, and the largest goes to the first row.
 
     Args:
-        rows: Rows of the pool, best first; they need not be among `ranked.order`.
+        rows: Rows of the pool from the days beside the event, best first; they need not be among `ranked.order`.
     """
     in_turn = chain.from_iterable(zip_longest(ranked.order.tolist(), rows))
     order = np.array([row for row in dict.fromkeys(in_turn) if row is not None], dtype=np.int64)
@@ -120,10 +121,11 @@ def diversify(ranked: RankedPool, pool: Pool, config: UmiConfig, limit: int, tra
 
 
 def _on_scale_of_cosines(scores: Floats, pool: Pool, rows: Ints) -> Floats:
-    """(k,) scores of these rows on the scale of cosines, with which MMR compares them.
+    """(k,) scores of these rows on the scale of cosines, because MMR weighs them against cosines between the rows.
 
     The smallest and largest score become the smallest and largest cosine of the rows with the query. Without cosines,
-    the scores are scaled to 0..1. In a search by vectors alone, the cosines themselves are returned.
+    the scores are scaled to 0..1. In a search by vectors alone, the result is the cosines themselves, as in other
+    stores, whatever decay and other stages made of the scores.
     """
     scaled = min_max(scores / (scores.max(initial=0.0) or 1.0))
     cosines: Floats = pool.dense[0, rows]
