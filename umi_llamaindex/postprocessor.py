@@ -47,13 +47,8 @@ class _Stage(NamedInTraces, CheckedFields, BaseNodePostprocessor):
 
     @abstractmethod
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
-        """(indices of the nodes to return, in their order; new scores (n,) by index, None: the nodes keep theirs).
-
-        Args:
-            nodes: At least one.
-            scores: (n,) >= 0, see `scores_of`.
-            bundle: The query; None: none was given.
-        """
+        """(indices of the nodes to return, in their order; new scores (n,) by index, None: the given ones) for n nodes
+        with `scores` (n,) >= 0; `bundle` is None if no query was given."""
 
 
 class UmiNeighbours(NeighboursFields, _Stage):
@@ -74,9 +69,8 @@ class UmiNeighbours(NeighboursFields, _Stage):
 class UmiDecay(DecayFields, _Stage):
     """Multiplies each score by floor + (1 - floor) * 2 ** (-age / half_life_hours), and sorts by the new scores.
 
-    The age is in hours, of the time under the metadata key `time_key`. A node without a time keeps its score; a time in
-    the future has age 0. Ages are measured at `now` if the query is a `UmiQuery` that has it, else at the time of the
-    clock.
+    The age, in hours, is that of the time in metadata[time_key]. A node without one keeps its score; a time in the
+    future has age 0. Ages are measured at `now` if the query is a `UmiQuery` that has it, else at the time of the clock.
     """
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:

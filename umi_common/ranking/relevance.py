@@ -14,20 +14,19 @@ Scores are divided by the best score of their result, so they do not compare acr
     few        0.6 * ln(100 / chunks) if the store has fewer than 100 chunks (`Background.count`), else 0: in a small
                store other features are smaller, and a hit is more often right
 
-An arm is a search of the store: the lexical arm by BM25, the dense arm by vectors. The background of a query is the
-mean and standard deviation of its cosines over the corpus. Evidence is an arm's score on a scale that both arms share,
-and fused evidence the weighted sum of both (`ranking.evidence`). The bound is the largest BM25 that the query's terms
-can give (`Pool.lexical_bound`), coverage the share of their idf that belongs to terms in the corpus (`Pool.coverage`).
+An arm is a search of the store, lexical (BM25) or dense (vectors). The background of a query is the mean and standard
+deviation of its cosines over the corpus. Evidence is an arm's score on a scale that both arms share, fused evidence the
+weighted sum of both (`ranking.evidence`). The bound is the largest BM25 that the query's terms can give, coverage the
+share of their idf that belongs to terms in the corpus (`Pool.lexical_bound`, `Pool.coverage`).
 
 `known` estimates whether the corpus is about the query's subject at all, `answers` whether the chunk holds the
 answer. Their product is too small above 0.5: of the hits with a product of 0.75, 87 % are relevant. Many embedders
 raise all cosines, from c to a + (1 - a) * c with one number a; lift and spread do not depend on a. Each feature is
-averaged over the query variations with the weights of fusion. The coefficients above are those for both arms; others
-are used if only one answered, or if the store gives no bound.
+averaged over the query variations with the weights of fusion.
 
-All coefficients were fitted on nine collections with two embedders. Those of `answers` for both arms minimise the log
-loss of the first ten hits, where hit r has weight 1 / r. docs/evaluation.md has the figures on collections left out of
-the fit.
+The coefficients above are for both arms; others are used if only one answered, or if the store gives no bound. All were
+fitted on nine collections with two embedders. Those of `answers` above minimise the log loss of the first ten hits,
+where hit r has weight 1 / r. docs/evaluation.md has the figures on collections left out of the fit.
 """
 
 from __future__ import annotations

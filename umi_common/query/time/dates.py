@@ -1,8 +1,7 @@
 """Periods by name or number: days, weeks, months, quarters, seasons, holidays, years and decades.
 
-A `Words` holds the groups of a match of a pattern in `grammar`, by name and in lower case; groups without text are left
-out. "The last Friday of May last year" gives {"nth": "last", "weekday": "friday", "month": "may", "whose": "last"}.
-Other groups are explained where they are read.
+`Words` are the groups of a match of a pattern in `grammar` that have text, by name: of "the last Friday of May last
+year", {"nth": "last", "weekday": "friday", "month": "may", "whose": "last"}.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ def year_of(given: Words, now: datetime) -> int | None:
 def named_period(given: Words, now: datetime) -> CalendarPeriod | None:
     """The part of the year that the words name; without a year, the latest such period that has begun.
 
-    None if "may" or "march" may be a verb: the group "verb" is this word in lower case.
+    None if "may" or "march" may be a verb (group "verb": the word is in lower case).
     """
     if "verb" in given and not given.keys() & {"ordinal", "year", "years", "whose"}:
         return None
@@ -116,8 +115,8 @@ def named_period(given: Words, now: datetime) -> CalendarPeriod | None:
 
 
 def from_to(given: Words, now: datetime) -> CalendarPeriod:
-    """The period from one month, quarter or holiday to another, which is the group "until". A year in the words is the
-    year of the second: "November to March 2023" begins in 2022."""
+    """The period from one month, quarter or holiday to another (group "until"). A year in the words is that of the
+    second: "November to March 2023" begins in 2022."""
     until = given["until"]
     kind = "holiday" if until in vocabulary.HOLIDAYS else "month" if until in vocabulary.MONTHS else "quarter"
     end = {kind: until.removeprefix("q")}
