@@ -70,7 +70,7 @@ class UmiDecay(DecayFields, _Stage):
     """Multiplies each score by floor + (1 - floor) * 2 ** (-age / half_life_hours), and sorts by the new scores.
 
     The age, in hours, is that of the time in metadata[time_key]. A node without one keeps its score; a time in the
-    future has age 0. Ages are measured at `now` if the query is a `UmiQuery` that has it, else at the time of the clock.
+    future has age 0. Ages are measured at `now` if the query is a `UmiQuery` that has it, else at the present.
     """
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
