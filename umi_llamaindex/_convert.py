@@ -69,15 +69,39 @@ FILE_PATH = "file_path"
 """Metadata key under which `SimpleDirectoryReader` writes the path of the file."""
 SOURCE_KEY = "source"
 """Metadata key of the chunk's source, for nodes without a relationship to a source node."""
-Place = Hashable
-"""Key of the argument `following` of `to_chunks`: a chunk's source, or (source, id of a document of the source)."""
 SKIP_ADVICE = '; from_nodes(..., on_invalid="skip") or UmiVectorStore(on_invalid="skip") leaves such nodes out'
+
+
+class Places:
+    """The position of the next node of each source, for nodes that state no position.
+
+    Args:
+        free: Source -> position of its first node; 0 for other sources.
+    """
+
+    def __init__(self, free: Mapping[str | None, int] | None = None) -> None:
+        self._free = Counter(free)
+        self._begun: dict[tuple[str | None, str | None], int] = {}
+        """(source, document) -> position of the document's beginning."""
+
+    def of(self, node: BaseNode, source: str | None) -> int:
+        """The node's `document_start`, after the documents of the source before; else the first free position."""
+        start = document_start(node)
+        if start is None:
+            return self._free[source]
+        if source == node.ref_doc_id:
+            return start
+        return start + self._begun.setdefault((source, node.ref_doc_id), self._free[source])
+
+    def take(self, source: str | None, position: int) -> None:
+        """Positions up to this one are no longer free."""
+        self._free[source] = max(self._free[source], position + 1)
 
 
 def to_chunks(
     nodes: Iterable[BaseNode],
     keys: PlaceKeys,
-    following: Counter[Place] | None = None,
+    following: Places | None = None,
     skipped: list[SkippedChunk] | None = None,
     *,
     advice: str = "",
@@ -86,17 +110,13 @@ def to_chunks(
 
     The indexed text is the text that LlamaIndex would embed: text and metadata in the node's template, without the
     keys in `excluded_embed_metadata_keys`. The source is the metadata under `keys.source`, else the node's
-    `ref_doc_id`, else metadata["source"]. The position is the metadata under `keys.position`, else the node's
-    `document_start`, else the next position of the source in `following`. Positions only say in which order the chunks
-    of a source stand. If a source has several documents, such as the pages of a file, 1 + the largest position of the
-    documents before is added to the starts in each document.
+    `ref_doc_id`, else metadata["source"]. The position is the metadata under `keys.position`, else that of `following`.
 
     Args:
         nodes: Text nodes in reading order.
         keys: Metadata keys of source, position and time.
-        following: Source -> next position; (source, document) -> what is added to the document's starts. It is updated
-            from the starts and from its own positions, not from positions in the metadata. None: a node has a position
-            only if it states one.
+        following: Gives positions and takes those that it gave to the chunks. None: the position is the node's
+            `document_start`, if it has one.
         skipped: A node that cannot be stored, or repeats the id of an earlier node, is appended here and left out.
             None: a node that cannot be stored raises, and repeated ids are kept.
         advice: Appended to the error message for a node that cannot be stored.
@@ -107,12 +127,8 @@ def to_chunks(
     chunks, taken = [], set()
     for index, node in enumerate(nodes):
         check_node(index, node)
-        source, start = node_source(node, keys), document_start(node)
-        if following is not None:
-            if start is None:
-                start = following[source]
-            elif source != node.ref_doc_id:
-                start += following.setdefault((source, node.ref_doc_id), following[source])
+        source = node_source(node, keys)
+        position = document_start(node) if following is None else following.of(node, source)
         try:
             chunk = to_chunk(
                 node.get_content(MetadataMode.NONE),
@@ -120,7 +136,7 @@ def to_chunks(
                 id=node.node_id,
                 keys=keys,
                 source=source,
-                position=start,
+                position=position,
                 search_text=node.get_content(MetadataMode.EMBED),
             )
             if skipped is not None and chunk.id in taken:
@@ -130,8 +146,8 @@ def to_chunks(
                 raise InvalidChunk(f"node {index}: {error}{advice}") from error
             skipped.append(SkippedChunk(index, node.node_id, source, str(error)))
             continue
-        if following is not None and start is not None:
-            following[source] = max(following[source], start + 1)
+        if following is not None and position is not None:
+            following.take(source, position)
         taken.add(chunk.id)
         chunks.append(chunk)
     return chunks

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -17,7 +16,7 @@ from umi_common.frameworks.records import PlaceKeys, chroma_collection, same_flo
 from umi_common.stores.chroma.chroma_import import pages_with_text
 from umi_common.stores.chroma.records import copied_chunk
 from umi_common.types import Chunk
-from umi_llamaindex._convert import NODE_CONTENT, NODE_FIELDS, NODE_ID, START, Place, restored, to_chunks, with_text
+from umi_llamaindex._convert import NODE_CONTENT, NODE_FIELDS, NODE_ID, START, Places, restored, to_chunks, with_text
 
 
 def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list[Chunk], Any]]:
@@ -28,7 +27,7 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
     """
     vector_store = index.vector_store
     collection = chroma_collection(vector_store, "ChromaVectorStore")
-    following: Counter[Place] = Counter()
+    following = Places()
     if collection is not None:  # then the docstore is empty, and the collection holds the nodes
         for records, vectors in pages_with_text(collection):
             nodes = [_node(id, text or "", metadata) for id, text, metadata in records]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ from umi_common.frameworks.scores import arm_reply, checked_reply, scores_of_kep
 from umi_common.search.extra_arms import Arm, ArmReply
 from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.types import Chunk, TimeRange
-from umi_llamaindex._convert import node_text, to_chunks, to_node
+from umi_llamaindex._convert import Places, node_text, to_chunks, to_node
 from umi_llamaindex.query import UmiQuery
 
 KEYS = PlaceKeys(None)
@@ -110,7 +109,7 @@ def _scored(reply: Any, k: int, keys: PlaceKeys) -> ArmReply:
         if node_text(item).strip():
             nodes.setdefault(item.node.node_id, item.node)
     skipped: list[SkippedChunk] = []
-    chunks = to_chunks(list(nodes.values())[:k], keys, Counter(), skipped)
+    chunks = to_chunks(list(nodes.values())[:k], keys, Places(), skipped)
     return arm_reply("node", chunks, skipped, k)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
@@ -15,7 +14,7 @@ from umi_common.frameworks.records import position_in_metadata
 from umi_common.protocols import pages
 from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.types import Chunk
-from umi_llamaindex._convert import REF_DOC_ID, SKIP_ADVICE, SOURCE_KEY, Place, document_start, node_source, to_chunks
+from umi_llamaindex._convert import REF_DOC_ID, SKIP_ADVICE, SOURCE_KEY, Places, document_start, node_source, to_chunks
 
 SOURCES_FILTERED = 1_000
 """Largest number of sources whose chunks are read by a filter; for more, all chunks of the store are read."""
@@ -33,11 +32,11 @@ class SourceEnds(KnownSources):
         """
         return self._stored(lambda: to_chunks(nodes, self.keys, self._following(nodes), skipped, advice=SKIP_ADVICE))
 
-    def _following(self, nodes: Sequence[BaseNode]) -> Counter[Place]:
-        """Source -> the position that the first of `nodes` in it will get, for sources of nodes that state no position.
+    def _following(self, nodes: Sequence[BaseNode]) -> Places:
+        """The positions for nodes that state none.
 
-        It is the position after the stored nodes of the source. If some of `nodes` are already stored, it is the
-        smallest of their positions.
+        In each source they begin after the stored nodes of the source or, if some of `nodes` are already stored, at the
+        smallest position of these.
         """
         key = self.keys.position
         own = {
@@ -49,11 +48,11 @@ class SourceEnds(KnownSources):
             and (key is None or position_in_metadata(node.metadata.get(key)) is None)
         }
         self._read(set(own.values()) - self._sources.keys())
-        following: Counter[Place] = Counter({source: self._sources[source] for source in own.values()})
+        free: dict[str | None, int] = {source: self._sources[source] for source in own.values()}
         for id, chunk in zip(own, self.store.get(list(own)), strict=True):
             if chunk is not None and chunk.position is not None:
-                following[own[id]] = min(following[own[id]], chunk.position)
-        return following
+                free[own[id]] = min(free[own[id]], chunk.position)
+        return Places(free)
 
     def _read(self, sources: set[str]) -> None:
         """Set `_sources`, the next position of each source, from the stored chunks and those that are being stored."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -41,6 +40,7 @@ from umi_common.types import SearchResult
 from umi_llamaindex._convert import (
     SKIP_ADVICE,
     NodeScore,
+    Places,
     add_embedded,
     check_node,
     listed,
@@ -194,7 +194,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         left_out = None if checked_on_invalid(on_invalid) == "raise" else skipped
 
         def fill(retriever: Self) -> None:
-            store, chunks = retriever.umi.store, to_chunks(nodes, keys, Counter(), left_out, advice=SKIP_ADVICE)
+            store, chunks = retriever.umi.store, to_chunks(nodes, keys, Places(), left_out, advice=SKIP_ADVICE)
             if embed_model is not None:
                 add_embedded(store, without_skipped(nodes, skipped), chunks)
             origin = partial(node_origin, source_key=source_key)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from datetime import datetime, timezone
 
 import numpy as np
@@ -27,13 +26,13 @@ from umi_common.frameworks.records import PlaceKeys
 from umi_common.sim import HashEmbedder
 from umi_common.types import Chunk
 from umi_llamaindex import UmiVectorStore
-from umi_llamaindex._convert import to_chunks, to_node
+from umi_llamaindex._convert import Places, to_chunks, to_node
 
 KEYS = PlaceKeys(None)
 
 
 def one(node: TextNode, keys: PlaceKeys = KEYS) -> Chunk:
-    return to_chunks([node], keys, Counter())[0]
+    return to_chunks([node], keys, Places())[0]
 
 
 def whole() -> TextNode:
@@ -73,21 +72,21 @@ def test_a_node_given_is_not_changed():
 def test_its_document_is_its_source_and_the_order_of_the_list_its_position():
     related = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="doc")}
     nodes = [TextNode(text="a", relationships=related), TextNode(text="b"), TextNode(text="c", relationships=related)]
-    chunks = to_chunks(nodes, KEYS, Counter())
+    chunks = to_chunks(nodes, KEYS, Places())
     assert [(c.source, c.position) for c in chunks] == [("doc", 0), (None, None), ("doc", 1)]
 
 
 def test_a_node_that_a_splitter_did_not_find_in_its_text_stands_behind_the_one_before_it():
     document = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="d")}
     nodes = [TextNode(text="text", start_char_idx=start, relationships=document) for start in (0, 400, None, 800)]
-    assert [chunk.position for chunk in to_chunks(nodes, KEYS, Counter())] == [0, 400, 401, 800]
+    assert [chunk.position for chunk in to_chunks(nodes, KEYS, Places())] == [0, 400, 401, 800]
 
 
 def test_the_pages_of_one_file_follow_one_another_where_the_file_is_the_source():
     pages = [node for page in (1, 2, 3) for node in page_nodes(page)]
-    by_file = to_chunks(pages, PlaceKeys("file_path"), Counter())
+    by_file = to_chunks(pages, PlaceKeys("file_path"), Places())
     assert [chunk.position for chunk in by_file] == [0, 400, 401, 801, 802, 1202]
-    assert [chunk.position for chunk in to_chunks(pages, KEYS, Counter())] == [0, 400] * 3  # each page is a source
+    assert [chunk.position for chunk in to_chunks(pages, KEYS, Places())] == [0, 400] * 3  # each page is a source
 
 
 def test_metadata_can_hold_source_position_and_time():
@@ -134,7 +133,7 @@ def test_a_chunk_from_elsewhere_becomes_a_text_node_of_its_source():
 @pytest.mark.parametrize("value", [object(), b"bytes", {1: "a"}])
 def test_what_cannot_be_stored_is_refused_with_node_and_key(value):
     with pytest.raises(InvalidChunk, match=r"^node 1: metadata\['key'\]"):
-        to_chunks([TextNode(text="fine"), TextNode(text="x", metadata={"key": value})], KEYS, Counter())
+        to_chunks([TextNode(text="fine"), TextNode(text="x", metadata={"key": value})], KEYS, Places())
 
 
 def test_an_image_without_text_is_refused_by_its_place():
@@ -164,7 +163,7 @@ def hierarchy(text: str) -> list[TextNode]:
 def test_the_leaves_of_a_hierarchy_stand_in_the_order_of_their_text():
     leaves = hierarchy(" ".join(f"word{i}" for i in range(400)))
     assert sum(leaf.start_char_idx == 0 for leaf in leaves) > 5, "each counts in its parent's text"
-    positions = [chunk.position for chunk in to_chunks(leaves, KEYS, Counter())]
+    positions = [chunk.position for chunk in to_chunks(leaves, KEYS, Places())]
     assert positions == list(range(len(leaves)))
 
 
