@@ -24,7 +24,7 @@ FAR_CANDIDATES = 200
 """Number of best candidates of stages that look for numbers or quotations of the query, which a text may hold although
 its score is low."""
 
-RowsBehind = Callable[[Pool, Ints], dict[int, list[int]]]
+LaterRows = Callable[[Pool, Ints], dict[int, list[int]]]
 """From some rows of a pool to the later rows of the same source that belong to each of them, such as the paragraphs
 below a heading: by row, without the rows that have none."""
 BEHIND = 0.99
@@ -62,16 +62,16 @@ class Best:
         """The indices of all candidates, best first."""
         return self._indices(self.ranked.order[: len(self.rows)])
 
-    def leading(self, count: int, share: float, rows_behind: RowsBehind) -> Iterator[tuple[int, list[int]]]:
-        """(index, indices of the candidates that `rows_behind` finds for it) of the best `count` candidates, best
+    def leading(self, count: int, share: float, later_rows: LaterRows) -> Iterator[tuple[int, list[int]]]:
+        """(index, indices of the candidates that `later_rows` finds for it) of the best `count` candidates, best
         first. Left out are those without such candidates, and those with a score of 0 or below this share of the
         best."""
         first = self.ranked.order[:count]
         scores = self.ranked.scores[first]
         near = first[(scores > 0) & (scores >= share * self.scores.max(initial=0.0))]
-        candidates, behind = set(self.rows.tolist()), rows_behind(self.pool, near)
+        candidates, later = set(self.rows.tolist()), later_rows(self.pool, near)
         for row in near.tolist():
-            if rows := [each for each in behind.get(row, ()) if each in candidates]:
+            if rows := [each for each in later.get(row, ()) if each in candidates]:
                 (index, *others) = self._indices(np.array([row, *rows]))
                 yield index, others
 
@@ -105,7 +105,7 @@ class Best:
         return self._changed(rows, changed)
 
     def put_behind(self, pairs: Iterable[tuple[int, int]]) -> RankedPool:
-        """The ranking with b moved up to a place below a, for each pair (a, b): it is sorted as if the score of b were
+        """The ranking with b moved up behind a, for each pair (a, b): it is sorted as if the score of b were
         max(score(b), `BEHIND` * score(a) + (1 - `BEHIND`) * score(b)). The i-th candidate then gets the score of the
         former i-th. The relevance of b is raised to that of a, if it is smaller.
 

@@ -145,28 +145,28 @@ def _by_words(
 def _by_what_is_before(request: SearchRequest, pool: Pool, order: Ints) -> Iterator[ReorderStage]:
     """The stages that put a chunk behind the one before it in its source: below a heading, after a question."""
     if below := headings.rows_below(pool, order[: headings.HEADINGS_READ]):
-        more = partial(_rows_behind, pool, below, headings.is_heading)
+        more = partial(_later_rows, pool, below, headings.is_heading)
         yield ReorderStage("headings", headings.HEADINGS_READ, headings.reorder_below_headings, more)
     if after := answers.rows_after(pool, order[: answers.QUESTIONS_READ]):
-        more = partial(_rows_behind, pool, after, lambda chunk, *_: answers.asks(chunk))
+        more = partial(_later_rows, pool, after, lambda chunk, *_: answers.asks(chunk))
         by_questions = partial(answers.reorder_answers, query=request.asked)
         yield ReorderStage("answers", answers.QUESTIONS_READ, by_questions, more)
 
 
-def _rows_behind(
+def _later_rows(
     pool: Pool,
-    behind: Mapping[int, Sequence[int]],
+    later: Mapping[int, Sequence[int]],
     leads: Callable[[Chunk, int, int], bool],
     chunks: Mapping[str, Chunk],
 ) -> Iterator[int]:
-    """The rows behind those whose chunk is among `chunks` and leads to them.
+    """The later rows of each row whose chunk is among `chunks` and leads to them.
 
     Args:
-        behind: From `RowsBehind`.
-        leads: (chunk, its number of terms, that of the chunk behind it) -> whether it leads to the rows behind it.
+        later: From `best.LaterRows`.
+        leads: (chunk, its number of terms, that of the first later chunk) -> whether it leads to its later rows.
         chunks: The chunks fetched so far, by id.
     """
-    for row, others in behind.items():
+    for row, others in later.items():
         chunk = chunks.get(pool.ids[row])
         if chunk is not None and leads(chunk, int(pool.length[row]), int(pool.length[others[0]])):
             yield from others
