@@ -60,11 +60,7 @@ def plot_metric(comparison: SystemComparison, metric: str, path: PathOption = No
 
 
 def plot_precision_recall(comparison: SystemComparison, set: str | None = None, path: PathOption = None) -> Any:
-    """Precision against recall at every cut-off from 1 to the depth, one line per system.
-
-    Args:
-        set: Name of the set; None: the only set of the comparison.
-    """
+    """Precision against recall in one set (None: the only one) at each cut-off from 1 to the depth, by system."""
     chart, axes = new_axes(6.5, 4.0)
     name = comparison.row(comparison.systems[0], set).set
     for index, system in enumerate(comparison.systems):

@@ -15,7 +15,7 @@ The forms are inserted in a text before it is split at white space. Those of one
     20 x 30   20×30   20 by 30                  20x30
     1.96 m   196cm   1,960 millimetres          1960mm
     Part V                                      5
-    minus 10 °C                                 -10
+    minus 10 °C                                 -10, in place of 10
     insur- ance (on two lines)                  insurance
 """
 
