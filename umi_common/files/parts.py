@@ -16,10 +16,9 @@ from umi_common.files.readers.chunks import RECORD_ENDINGS, RULES_VERSION, FileC
 from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.readers.reading import (
     ReadLimits,
-    content_of,
     file_errors,
     open_regular,
-    read_rest,
+    read_all,
     read_some,
     too_large,
 )
@@ -106,14 +105,12 @@ def version_of(parts: Sequence[FilePart]) -> str:
 
 def _pieces(path: Path, size: int, limits: ReadLimits) -> Iterator[bytes]:
     """Yield the bytes of each part in order; an empty file has one empty part."""
-    if path.suffix.lower() not in RECORD_ENDINGS:
-        yield content_of(path, limits)
-        return
     with open_regular(path) as file:
-        content = read_some(path, file, size)
-        if content.startswith(UTF16_MARKS):  # a newline has two bytes, so `readline` would cut inside it
-            yield content + read_rest(path, file, limits, before=len(content))
+        # In UTF-16 a newline has two bytes, so `readline` would cut inside it.
+        if path.suffix.lower() not in RECORD_ENDINGS or file.peek(2).startswith(UTF16_MARKS):
+            yield read_all(path, file, limits)
             return
+        content = read_some(path, file, size)
         while True:
             if not content.endswith(b"\n"):
                 rest = file.readline(limits.max_file_bytes + 1)

@@ -28,7 +28,7 @@ from umi_common.files.readers.markup import (
 )
 from umi_common.files.readers.passages import Heading, Passage, Table, passages
 from umi_common.files.readers.pdf import PdfPages, PdfProcess
-from umi_common.files.readers.reading import ReadLimits, check_name, content_of, decoded_text, file_errors
+from umi_common.files.readers.reading import ReadLimits, check_name, decoded_text, file_errors, open_regular, read_all
 from umi_common.frameworks.records import PlaceKeys, may_be_offset, time_in, to_chunk
 from umi_common.stores.references import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
@@ -134,8 +134,8 @@ def chunks_of(path: str | os.PathLike[str], source: str | None = None) -> list[C
     path, limits = Path(path), ReadLimits()
     name = path.as_posix() if source is None else source
     check_name(name, path)
-    with PdfProcess() as pdf:
-        found = chunks_in(path, content_of(path, limits), name, pdf, limits)
+    with file_errors(path), open_regular(path) as file, PdfProcess() as pdf:
+        found = chunks_in(path, read_all(path, file, limits), name, pdf, limits)
     if found.skipped:
         raise FileUnreadable(found.skipped[0])
     return found.chunks
@@ -281,7 +281,8 @@ def _mails(path: Path, content: bytes, name: str) -> FileChunks:
     found, at, is_box = FileChunks(), 0, path.suffix.lower() == ".mbox"
     for number, mail in enumerate(mails_in(content) if is_box else [content], 1):
         try:
-            headers, text = read_mail(path, mail)
+            with file_errors(path):
+                headers, text = read_mail(path, mail)
         except FileUnreadable as error:
             found.skip(f"mail {number} of {error}" if is_box else str(error))
             continue

@@ -40,14 +40,12 @@ def saved_page(path: Path, content: bytes) -> str:
     """The markup of a page that a browser saved as one file (.mhtml): the first HTML part of the file.
 
     Raises:
-        FileUnreadable: If the file has no HTML part, or its parts are nested too deeply.
+        FileUnreadable: If the file has no HTML part.
+        RecursionError: If its parts are nested too deeply.
     """
-    try:
-        for part in message_from_bytes(content, policy=_RAW).walk():
-            if part.get_content_type() == "text/html" and not part.is_multipart():
-                return _text(path, part)
-    except RecursionError as error:
-        raise _too_deep(path) from error
+    for part in message_from_bytes(content, policy=_RAW).walk():
+        if part.get_content_type() == "text/html" and not part.is_multipart():
+            return _text(path, part)
     raise FileUnreadable(f"{path} holds no page of HTML; leave it out")
 
 
@@ -59,17 +57,10 @@ def read_mail(path: Path, content: bytes) -> tuple[dict[str, str], str]:
     read with its headers.
 
     Raises:
-        FileUnreadable: If the parts of the mail are nested too deeply.
+        RecursionError: If the parts of the mail are nested too deeply.
     """
-    try:
-        mail = message_from_bytes(content, policy=_RAW)
-        return _headers(mail), _mail_text(path, mail)
-    except RecursionError as error:
-        raise _too_deep(path) from error
-
-
-def _too_deep(path: Path) -> FileUnreadable:
-    return FileUnreadable(f"{path} has parts that are nested too deeply; leave it out")
+    mail = message_from_bytes(content, policy=_RAW)
+    return _headers(mail), _mail_text(path, mail)
 
 
 def _headers(mail: Message[Any, Any]) -> dict[str, str]:

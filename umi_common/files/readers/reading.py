@@ -9,8 +9,8 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from umi_common.errors import ConfigError, FileUnreadable
 from umi_common.stores.lexical.languages import language_of
@@ -77,29 +77,21 @@ def check_bytes(name: str, value: object) -> None:
         raise ConfigError(f"{name}={value!r:.80}; expected a whole number of bytes, at least 1")
 
 
-def content_of(path: Path, limits: ReadLimits) -> bytes:
-    """The bytes of a file.
-
-    Raises:
-        FileUnreadable: If the file is too large, cannot be read, or is a pipe or a device.
-    """
-    with file_errors(path), open_regular(path) as file:
-        return read_rest(path, file, limits)
-
-
 @contextmanager
 def file_errors(path: Path) -> Iterator[None]:
-    """Convert an OSError or MemoryError in the block to FileUnreadable."""
+    """Convert an OSError, MemoryError or RecursionError in the block to FileUnreadable."""
     try:
         yield
     except OSError as error:
         raise unreadable(path, error) from error
     except MemoryError as error:
         raise FileUnreadable(f"{path} needs more memory than there is; leave it out") from error
+    except RecursionError as error:
+        raise FileUnreadable(f"{path} has parts that are nested too deeply; leave it out") from error
 
 
 @contextmanager
-def open_regular(path: Path) -> Iterator[BinaryIO]:
+def open_regular(path: Path) -> Iterator[BufferedReader]:
     """Open a regular file for reading. A pipe or device is refused at once, without waiting for its data.
 
     Raises:
@@ -114,8 +106,8 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def read_rest(path: Path, file: BinaryIO, limits: ReadLimits, *, before: int = 0) -> bytes:
-    """The rest of an open file, of which `before` bytes were read already.
+def read_all(path: Path, file: BufferedReader, limits: ReadLimits) -> bytes:
+    """The bytes of an open file, of which nothing was read yet.
 
     A file whose stated size is above the limit is not read. Any other file is read to its end, because the stated size
     may be wrong, as in /proc.
@@ -126,13 +118,13 @@ def read_rest(path: Path, file: BinaryIO, limits: ReadLimits, *, before: int = 0
     size = os.fstat(file.fileno()).st_size
     if size > limits.max_file_bytes:
         raise too_large(path, f"has {size / 1e6:,.1f} MB, more", limits)
-    content = read_some(path, file, max(0, limits.max_file_bytes - before) + 1)
-    if before + len(content) > limits.max_file_bytes:
+    content = read_some(path, file, limits.max_file_bytes + 1)
+    if len(content) > limits.max_file_bytes:
         raise too_large(path, "has more", limits)
     return content
 
 
-def read_some(path: Path, file: BinaryIO, size: int) -> bytes:
+def read_some(path: Path, file: BufferedReader, size: int) -> bytes:
     """At most `size` bytes of an open file.
 
     Raises:
