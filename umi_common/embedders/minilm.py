@@ -85,16 +85,11 @@ class MiniLMEmbedder(PackagedModel):
         def embed(rows: Sequence[int]) -> None:
             vectors[rows] = _sums(session, [tokens[row] for row in rows])
 
-        batches = _batches([len(ids) for ids in tokens])
-        if len(batches) < 2:
-            for rows in batches:
-                embed(rows)
-        else:
-            threads = ThreadPoolExecutor(min(CORES, len(batches)), thread_name_prefix="umi-minilm")
-            try:
-                list(threads.map(embed, batches))
-            finally:  # after Ctrl-C, this drops the batches that have not begun
-                threads.shutdown(wait=False, cancel_futures=True)
+        threads = ThreadPoolExecutor(CORES, thread_name_prefix="umi-minilm")
+        try:
+            list(threads.map(embed, _batches([len(ids) for ids in tokens])))
+        finally:  # after Ctrl-C, this drops the batches that have not begun
+            threads.shutdown(wait=False, cancel_futures=True)
         return unit_rows(vectors)
 
     def _load(self) -> tuple[Any, Any]:
