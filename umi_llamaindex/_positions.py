@@ -16,9 +16,6 @@ from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.types import Chunk
 from umi_llamaindex._convert import REF_DOC_ID, SKIP_ADVICE, SOURCE_KEY, Places, document_start, node_source, to_chunks
 
-SOURCES_FILTERED = 1_000
-"""Largest number of sources whose chunks are read by a filter; for more, all chunks of the store are read."""
-
 
 class SourceEnds(KnownSources):
     """Gives nodes that state no position the positions after the last stored node of their source."""
@@ -61,8 +58,7 @@ class SourceEnds(KnownSources):
             return
         keys = {REF_DOC_ID, SOURCE_KEY, self.keys.source} - {None}
         conditions = [{key: {"$in": sorted(sources)}} for key in sorted(map(str, keys))]
-        where = parse_filter({"$or": conditions}) if len(sources) <= SOURCES_FILTERED else None
-        for chunks in chain(pages(self.store, where=where), self._pending):
+        for chunks in chain(pages(self.store, where=parse_filter({"$or": conditions})), self._pending):
             self._note(chunks)
 
     def _note(self, chunks: Iterable[Chunk]) -> None:
