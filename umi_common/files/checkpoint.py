@@ -192,15 +192,9 @@ class IngestCheckpoint:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._errors():
-            self._db.execute("BEGIN")
-            try:
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:  # False on a full disk: SQLite itself rolled back
-                    self._db.execute("ROLLBACK")
-                raise
+        with self._errors(), self._db as db:  # leaving the block commits or, after an error, rolls back
+            db.execute("BEGIN")
+            yield db
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
