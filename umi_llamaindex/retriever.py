@@ -371,7 +371,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         bundles = _bundles(queries)
         if overrides(self, UmiRetriever, "_retrieve"):
             return [self.retrieve(bundle) for bundle in bundles]
-        answers = {row: self.search(bundle) for row, bundle in enumerate(bundles) if defines_vector(bundle)}
+        answers: dict[int, SearchResult] = {}
         for rows, texts, options in self._groups(bundles):
             answers.update(zip(rows, self.umi.search_many(texts, **options), strict=True))
         return [self._answering(answers.get(row)).retrieve(bundle) for row, bundle in enumerate(bundles)]
@@ -381,7 +381,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         bundles = _bundles(queries)
         if overrides(self, UmiRetriever, "_retrieve", "_aretrieve"):
             return [await self.aretrieve(bundle) for bundle in bundles]
-        answers = {row: await self.asearch(bundle) for row, bundle in enumerate(bundles) if defines_vector(bundle)}
+        answers: dict[int, SearchResult] = {}
         for rows, texts, options in self._groups(bundles):
             answers.update(zip(rows, await self.umi.asearch_many(texts, **options), strict=True))
         return [await self._answering(answers.get(row)).aretrieve(bundle) for row, bundle in enumerate(bundles)]
@@ -428,7 +428,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         return self._nodes_with_events(await self.asearch(query_bundle))
 
     def _answering(self, result: SearchResult | None) -> Self:
-        """A copy that returns this result for any query; for None one that searches, as for a blank query."""
+        """A copy that returns this result for any query; for None one that searches, as for a query in no group."""
         other = copy.copy(self)
         other._found = result
         return other
