@@ -52,8 +52,8 @@ QUERY_TERMS_MAX = 48
 """Largest number of distinct terms of a query that are scored: the terms with the largest weight * idf. A pasted text
 of 2,000 bytes has some 150 terms; a search for 48 of them ranks as well or better, in a tenth of the time."""
 DIRECT = 4_096
-"""Largest number of documents with a term whose largest impact is searched directly, among all its postings. That of
-a more frequent term is searched among the few points of its frontiers (`corpus.Frontier`)."""
+"""Largest number of documents with a term whose impacts are cached when the largest of them is sought. Those of a more
+frequent term are dropped afterwards, because they would fill the cache."""
 ENTRIES_KEPT = 2_000_000
 """Largest number of array entries, 16 bytes each, that a scorer caches for its terms; or an eighth of the number of
 postings, if that is more."""
@@ -285,12 +285,17 @@ class RowScorer:
         """`Term.impacts` of each term; missing ones are computed in one pass over all their postings."""
         new = [term for term in terms if term.impacts is None]
         if new:
-            rows, tf, ends = _all_postings(new)
-            gains = self.weighting.gains(tf, self.norms(rows))
-            self._reserve(len(rows))
-            for term, (start, stop) in zip(new, pairwise([0, *ends]), strict=True):
-                term.impacts = rows[start:stop], term.idf * gains[start:stop]
+            made = self._computed_impacts(new)
+            self._reserve(sum(len(rows) for rows, _ in made))
+            for term, impacts in zip(new, made, strict=True):
+                term.impacts = impacts
         return [term.impacts for term in terms if term.impacts is not None]
+
+    def _computed_impacts(self, terms: Sequence[Term]) -> list[Impacts]:
+        rows, tf, ends = _all_postings(terms)
+        gains = self.weighting.gains(tf, self.norms(rows))
+        parts = zip(terms, pairwise([0, *ends]), strict=True)
+        return [(rows[start:stop], term.idf * gains[start:stop]) for term, (start, stop) in parts]
 
     def rows_of_rare(self, query: QueryTerms) -> Ints:
         """(P,) the rows that hold a term of `query.rare`; dead rows may be among them."""
@@ -311,19 +316,12 @@ class RowScorer:
     def _uppers(self, terms: Sequence[Term]) -> list[float]:
         """`Term.upper` of each term; missing ones are computed."""
         new = [term for term in terms if term.upper is None]
-        few = [term for term in new if term.df <= DIRECT]
-        for term, (rows, impacts) in zip(few, self.impacts(few), strict=True):
+        self.impacts([term for term in new if term.df <= DIRECT])
+        for term in new:
+            rows, impacts = term.impacts or self._computed_impacts([term])[0]
             living = impacts if len(rows) == term.df else impacts[self.corpus.alive[rows]]
             term.upper = float(living.max(initial=0.0))
-        for term in new:
-            if term.df > DIRECT:
-                term.upper = max(0.0, *[self._largest(term.idf, part, ordinal) for part, ordinal in term.ordinals])
         return [term.upper for term in terms if term.upper is not None]
-
-    def _largest(self, idf: float, part: LiveSegment, ordinal: int) -> float:
-        """The largest impact of a term in the living documents of one segment."""
-        tf, lengths = self.corpus.frontier(part, ordinal)
-        return float((idf * self.weighting.gains(tf, self.weighting.norms(lengths))).max())
 
     def score(self, query: QueryTerms, rows: Ints) -> Floats:
         """BM25 of living rows, rising; 0 where no term matches."""

@@ -21,10 +21,6 @@ from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.lexical.segment import BLOCK_ROWS, Int32s, Offsets, Segment, TermCounts, build, merge, running
 from umi_common.stores.rows.rows import Mask
 
-Frontier = tuple[Ints, Ints]
-"""The Pareto frontier of a term, as arrays of tf and of length: the (tf, length) pairs of its documents for which
-no other pair has a tf at least as large and a length at most as large. For every k1 and b, the term's largest gain is
-at one of these pairs."""
 SMALL_SEGMENT = 8_192
 """While the last segment has at most this size (postings plus documents), every addition is merged with it, in well
 under 1 ms."""
@@ -81,8 +77,6 @@ class LiveSegment:
     segment: Segment
     gone: Offsets = field(default_factory=lambda: np.zeros(0, np.uint16))
     """Documents deleted since the segment was made; rising."""
-    frontiers: dict[int, tuple[Frontier, Int32s]] = field(default_factory=dict)
-    """Ordinal -> frontier of the term, and for each point the row of one document at it; filled on demand."""
     levels: dict[int, Levels] = field(default_factory=dict)
     """Ordinal of a common term -> its upper bounds; filled on demand."""
     dense: dict[int, TermCounts] = field(default_factory=dict)
@@ -99,7 +93,7 @@ class LiveSegment:
         if first == stop:
             return self
         gone = np.sort(np.concatenate([self.gone, self.segment.offsets_of(rows[first:stop])]))
-        return LiveSegment(self.segment, gone, dict(self.frontiers), self.levels, self.dense)
+        return replace(self, gone=gone)
 
     def df(self, ordinal: int) -> int:
         """Number of documents that hold a term and are not deleted."""
@@ -161,17 +155,6 @@ class Corpus:
     def rows(self) -> int:
         """One more than the largest row ever added."""
         return len(self.alive)
-
-    def frontier(self, part: LiveSegment, ordinal: int) -> Frontier:
-        """The frontier of a term in one segment, in which a living document holds the term; cached."""
-        known = part.frontiers.get(ordinal)
-        # After a deletion, the frontier stays valid if the example row of each point is alive.
-        if known is None or not self.alive[known[1]].all():
-            rows, tf = part.segment.postings(ordinal)
-            living = self.alive[rows]
-            frontier, examples = _frontier(tf[living], self.lengths[rows[living]])
-            known = part.frontiers[ordinal] = frontier, rows[living][examples]
-        return known[0]
 
     def document_frequencies(self) -> Ints:
         """(terms,) df by term code."""
@@ -384,18 +367,3 @@ def joined_segments(parts: Sequence[LiveSegment], alive: Mask) -> LiveSegment:
     if len(parts) == 1 and not parts[0].dead:
         return parts[0]
     return LiveSegment(merge([part.segment for part in parts], alive))
-
-
-def _frontier(tf: TermCounts, lengths: Int32s) -> tuple[Frontier, Ints]:
-    """The frontier of n >= 1 documents, given the tf (n,) and length (n,) of each; and for each of its points the index
-    of one document with this tf and length."""
-    none = np.iinfo(np.int32).max
-    shortest = np.full(int(tf.max()) + 2, none, np.int32)  # by tf: the smallest length of a document with that tf
-    np.minimum.at(shortest, tf, lengths)
-    # By tf: the smallest length of a document with that tf or a larger one.
-    shortest_from = np.minimum.accumulate(shortest[::-1])[::-1]
-    points = np.flatnonzero(shortest[:-1] < shortest_from[1:])
-    example = np.zeros(len(shortest), np.int64)
-    shortest_documents = np.flatnonzero(lengths == shortest[tf])
-    example[tf[shortest_documents]] = shortest_documents
-    return (points, shortest[points].astype(np.int64)), example[points]
