@@ -78,9 +78,6 @@ NEED_SLOPE = 5.0
 """Factor on `need`: a reference has its full weight if need >= 1 / 5."""
 NEED_OF_RARE = 0.2
 """A shared rare term is a reference only if `need` is larger than this."""
-ROWS_CACHED = 10_000
-"""Largest number of rows whose references are cached for one snapshot, in some 200 bytes a row. A full cache is
-emptied."""
 
 _PATH = re.compile(rf"[^\n]*{PATH_END}")
 _HEADING = re.compile(r"[#\s]*([^\n:;!?]{3,80}?)(?:(?<=\w\w)\.\s|(?<=\))\.\s|\n)")
@@ -224,7 +221,7 @@ class References:
     config: LexicalConfig
     """BM25's settings, which weigh the terms."""
     rare: bool = True
-    """Whether shared rare terms count. Must be the same in all searches of one index, which caches references."""
+    """Whether shared rare terms count."""
 
     def named_by(self, text: str) -> Named:
         """The rows whose names occur in `text`, the text of the query, and further rows; see `Named`."""
@@ -257,88 +254,61 @@ class References:
         total = float(weights.sum())
         if not len(sources) or len(weights) < 2 or total <= 0 or not (self.names or self.rare):
             return None
-        by_source = self._cached(sources, terms_of)
-        source = np.repeat(sources, [references.shape[1] for references in by_source])
-        target, by_name, by_rare, by_part, term_of_part = np.concatenate(by_source, axis=1)
-        target = target.astype(np.int64)
-        kept = self.allowed[target]
-        if not kept.any():
+        table = self._by_rare_term(sources) if self.rare else np.zeros((5, 0))
+        if self.names:
+            table = np.concatenate([self._by_name(sources, terms_of(sources.tolist())), table], axis=1)
+        at_source, target, by_name, by_rare, by_part = _largest(table[:, self.allowed[table[1].astype(np.int64)]])
+        if not len(target):
             return None
-        source, target, by_rare = source[kept], target[kept], by_rare[kept]
-        query_codes = self.index.corpus.codes_of([term.text for term in self.query.terms])
-        query_lacks_term = (term_of_part[kept][:, np.newaxis] != query_codes).all(axis=1)
-        by_name = by_name[kept] + by_part[kept] * query_lacks_term
+        source, target = sources[at_source.astype(np.int64)], target.astype(np.int64)
         rows = distinct(np.concatenate([source, target]))
         held = self.index.held(self.query.terms, rows, self.config)
         at = rows.searchsorted(source)
         need = _sums_held(weights, ~held[:, at] & held[:, rows.searchsorted(target)]) / total
-        weight = by_name * np.minimum(1.0, NEED_SLOPE * need)
+        weight = (by_name + by_part) * np.minimum(1.0, NEED_SLOPE * need)
         weight += by_rare * np.minimum(1.0, NEED_SLOPE * np.maximum(0.0, need - NEED_OF_RARE))
         weight /= np.maximum(1.0, sums_by(at, weight, len(rows)))[at]
         kept = weight > 0
         return Links(source[kept], target[kept], weight[kept]) if kept.any() else None
 
-    def _cached(self, sources: Ints, terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]]) -> list[Floats]:
-        """For each source, its E references as an array (5, E). The rows of the array are target row, name, rare, part
-        (as in the module's formulas), and the code of the term t of part (0 if part is 0).
-
-        No value depends on the query: `links_of` checks whether the query lacks t.
-        """
-        cache = self.index.references
-        # Each row is looked up once: another search may empty the cache at any time.
-        found = {row: known for row in sources.tolist() if (known := cache.get(row)) is not None}
-        new = np.array([row for row in sources.tolist() if row not in found], dtype=np.int64)
-        if len(new):
-            by_name = self._by_name(new, terms_of(new.tolist())) if self.names else np.zeros((6, 0))
-            table = _largest(by_name, self._by_rare_term(new) if self.rare else np.zeros((6, 0)))
-            starts = table[0].searchsorted(np.arange(len(new) + 1)).tolist()
-            fresh = {row: table[1:, starts[at] : starts[at + 1]] for at, row in enumerate(new.tolist())}
-            if len(cache) > ROWS_CACHED:
-                cache.clear()
-            cache.update(fresh)
-            found |= fresh
-        return [found[row] for row in sources.tolist()]
-
     def _by_name(self, sources: Ints, terms: Sequence[Sequence[str]]) -> Floats:
-        """(6, E): index in `sources`, target row, name, 0, part, and the code of the term t of part or 0."""
-        found: list[tuple[int, int, float, float, float, int]] = []
+        """(5, E): index in `sources`, target row, name, 0, and part, as in the module's formulas."""
+        found: list[tuple[int, int, float, float, float]] = []
+        queried = [term.text for term in self.query.terms]
         for at, row in enumerate(sources.tolist()):
             for name, named in self.names.mentioned(terms[at], self.index.living).items():
                 weight = self._weight(name, len(named))
-                found += [(at, other, weight, 0.0, 0.0, 0) for other in named if other != row]
+                found += [(at, other, weight, 0.0, 0.0) for other in named if other != row]
             own = self.names.by_row.get(row)
             if own is not None:
                 weight = BACKWARD * self._weight(own, len(self.index.living(self.names.rows(own))))
                 mentioning = self._holding_all(own) if weight else []
-                found += [(at, other, weight, 0.0, 0.0, 0) for other in mentioning if other != row]
-            for other, weight, code in self._by_part(set(terms[at])):
-                if other != row:
-                    found.append((at, other, 0.0, 0.0, weight, code))
-        table: Floats = np.array(found, dtype=np.float64).reshape(-1, 6).T
+                found += [(at, other, weight, 0.0, 0.0) for other in mentioning if other != row]
+            by_part = self._by_part(set(terms[at]).difference(queried))
+            found += [(at, other, 0.0, 0.0, weight) for other, weight in by_part if other != row]
+        table: Floats = np.array(found, dtype=np.float64).reshape(-1, 5).T
         return table
 
-    def _by_part(self, terms: Collection[str]) -> list[tuple[int, float, int]]:
-        """(row, part(text, row), code of t) for a text that holds `terms`, for each row whose name's rarest term t is
-        among `terms`. The condition that the query lacks t is omitted."""
-        found: list[tuple[int, float, int]] = []
+    def _by_part(self, terms: Collection[str]) -> list[tuple[int, float]]:
+        """(row, part(text, row)) for a text that holds `terms`, for each row whose name's rarest term t is among
+        `terms`, of which the query has none."""
+        found: list[tuple[int, float]] = []
         in_names = [term for term in terms if self.names.rows_with(term)]
-        corpus = self.index.corpus
-        dfs, codes = corpus.frequencies(in_names), corpus.codes_of(in_names).tolist()
-        for term, df, code in zip(in_names, dfs, codes, strict=True):
+        for term, df in zip(in_names, self.index.corpus.frequencies(in_names), strict=True):
             if df > MENTION_DOCUMENTS_MAX:
                 continue
             named = [row for row in self.index.living(self.names.rows_with(term)) if self._own_term(row) == term]
             weight = PART * min(1.0, NAME_DOCUMENTS / max(df, 1)) / max(len(named), 1)
-            found += [(row, weight, code) for row in named]
+            found += [(row, weight) for row in named]
         return found
 
     def _by_rare_term(self, sources: Ints) -> Floats:
-        """(6, E): index in `sources`, target row, 0, rare, 0, 0; a column for each shared rare term."""
+        """(5, E): index in `sources`, target row, 0, rare, 0; a column for each shared rare term."""
         source, target, df = self.index.sharing_rare(sources, RARE_DOCUMENTS)
         of_source, of_target = self.index.corpus.sources[sources[source]], self.index.corpus.sources[target]
         other = (target != sources[source]) & ((of_source != of_target) | (of_source == NO_SOURCE))
         none = np.zeros(int(other.sum()))
-        return np.stack([source[other], target[other], none, 1.0 / (df[other] - 1), none, none])
+        return np.stack([source[other], target[other], none, 1.0 / (df[other] - 1), none])
 
     def _term_weights(self) -> Floats:
         """(T,) for each of the query's T terms, its idf times its weight in the query."""
@@ -375,16 +345,12 @@ def _sums_held(weights: Floats, held: Mask) -> Floats:
     return sums
 
 
-def _largest(*tables: Floats) -> Floats:
-    """(6, E): the tables of `_by_name` and `_by_rare_term` merged. Each pair of source and target occurs once, with the
-    largest value in each of the other four rows."""
-    table = np.concatenate(tables, axis=1)
-    if not table.shape[1]:
-        return table
+def _largest(table: Floats) -> Floats:
+    """(5, E): the table with each pair of source and target once, with the largest value in each of the other rows."""
     table = table[:, np.lexsort((table[1], table[0]))]
     new = np.ones(table.shape[1], dtype=np.bool_)
     new[1:] = (table[:2, 1:] != table[:2, :-1]).any(axis=0)
-    largest = np.maximum.reduceat(table[2:], np.flatnonzero(new), axis=1)
+    largest = np.maximum.reduceat(table[2:], np.flatnonzero(new), axis=1) if len(new) else table[2:]
     return np.concatenate([table[:2, new], largest])
 
 

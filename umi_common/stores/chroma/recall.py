@@ -78,11 +78,10 @@ def recall_pool(side: SideIndex, queries: Vectors | None, request: RecallRequest
 
 
 def _terms_of(side: SideIndex, rows: Rows, wanted: Sequence[int]) -> list[Sequence[str]]:
-    """The terms of each wanted row's text. Records that this process has not read are read from Chroma."""
+    """The terms of each wanted row's text; empty if its record is gone."""
     ids = [rows.ids[row] for row in wanted]
-    known = {id: record for id in ids if (record := side.last_read(id)) is not None}
-    known |= side.collection.records([id for id in ids if id not in known])
-    chunks = [side.chunk(known.get(id)) for id in ids]
+    records = side.records(ids)
+    chunks = [side.chunk(records.get(id)) for id in ids]
     return [() if chunk is None else side.analyzer.terms(chunk.indexed_text) for chunk in chunks]
 
 

@@ -221,19 +221,25 @@ class SideIndex:
         row = self.table.row_of(id)
         return None if row is None else self._records[row]
 
+    def records(self, ids: Sequence[str]) -> dict[str, Record]:
+        """Id -> record as it was last read. The records that this process has not read yet are read from Chroma: a
+        saved index holds only their digests."""
+        unread = [id for id in ids if self.last_read(id) is None]
+        for id, record in self.collection.records(unread).items():
+            if (row := self.table.row_of(id)) is not None:
+                self._records[row] = self._records[row] or record
+        known = ((id, self.last_read(id)) for id in ids)
+        return {id: record for id, record in known if record is not None}
+
     def columns(self) -> MetadataColumns:
-        """The metadata columns. The first call makes them. For that, it reads from Chroma the records that this process
-        has not read yet: a saved index holds only their digests."""
+        """The metadata columns, which the first call makes of all records."""
         with self._write_lock:
             if self._columns is not None:
                 return self._columns
-            rows = self.snapshot.rows
-            alive = np.flatnonzero(rows.alive).tolist()
-            fetched = self.collection.records([rows.ids[row] for row in alive if self._records[row] is None])
+            rows, records = self.snapshot.rows, self.records(self.ids())
             metadatas: list[Any] = [{}] * len(rows)
-            for row in alive:
-                record = self._records[row] = self._records[row] or fetched.get(rows.ids[row])
-                chunk = readable_chunk(record, self._read)
+            for row in np.flatnonzero(rows.alive).tolist():
+                chunk = readable_chunk(records.get(rows.ids[row]), self._read)
                 if chunk is not None:  # else another program changed the record; the next call of `changed` finds it
                     metadatas[row] = chunk.metadata
             columns = MetadataColumns()

@@ -57,16 +57,13 @@ class LexicalScores(NamedTuple):
 
 
 class Snapshot:
-    """One corpus, and caches of its scorers and references."""
+    """One corpus, and a cache of its scorers."""
 
     def __init__(self, corpus: Corpus, analyzer: Analyzer, spellings: Spellings) -> None:
         self.corpus = corpus
         self._analyzer = analyzer
         self._spellings = spellings
         self._scorers: dict[LexicalConfig, RowScorer] = {}
-        self.references: dict[int, Floats] = {}
-        """A cache of `stores.references`: row -> its references to rows that it names or shares a rare term with, as
-        `References._cached` returns them."""
 
     def row_scorer(self, config: LexicalConfig) -> RowScorer:
         """The scorer of rows, and of their sources, under a configuration."""
@@ -279,11 +276,6 @@ class LexicalIndex:
     def corpus(self) -> Corpus:
         """The rows and postings as of the last write."""
         return self._snapshot.corpus
-
-    @property
-    def references(self) -> dict[int, Floats]:
-        """A cache for `stores.references`, empty after every write."""
-        return self._snapshot.references
 
     def scorer(self, config: LexicalConfig) -> RowScorer:
         """The scorer of the index under a configuration."""
