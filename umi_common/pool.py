@@ -183,8 +183,8 @@ class Pool:
             query_vectors: (V, dim) unit rows; None: not known, (V, 0).
             weights: (n,) >= 0, such as decay factors, by which scores above 0 are multiplied before ranking; None: 1.
             depth: Largest number of rows that an arm ranks for each variation; None: all.
-            others: Further fields of a pool. If left out, `lexical_rank` ranks the rows with a BM25 above 0;
-                `dense_rank` ranks the rows with a vector, for the variations with a vector; `lexical_bound` is the
+            others: Further fields of a pool. If left out, `lexical_rank` ranks the rows whose weighted BM25 is above
+                0; `dense_rank` ranks the rows with a vector, for the variations with a vector; `lexical_bound` is the
                 largest BM25; and `coverage` is 1 for a variation that some row matches, else 0.
         """
         given = {"lexical": lexical, "dense": dense, "vectors": vectors, "query_vectors": query_vectors}
@@ -203,7 +203,8 @@ class Pool:
             pool, weights = pool.rows(order), None if weights is None else weights[order]
         ranks: dict[str, Any] = {}
         if "lexical_rank" not in others and lexical is not None:
-            ranks["lexical_rank"] = ranked(weighted(pool.lexical, weights), pool.lexical > 0, depth)
+            decayed = weighted(pool.lexical, weights)
+            ranks["lexical_rank"] = ranked(decayed, decayed > 0, depth)
         if "dense_rank" not in others and dense is not None:
             ranks["dense_rank"] = ranked(weighted(pool.dense, weights), pool._has_cosine(), depth)
         return replace(pool, **ranks) if ranks else pool

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from umi_common.errors import SearchUnavailable
-from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Links, Pool, source_codes
+from umi_common.pool import Floats, Ints, Links, Pool, source_codes
 from umi_common.protocols import RecallRequest
 from umi_common.stores.arrays import distinct
 from umi_common.stores.lexical.index import LexicalIndex
@@ -152,28 +152,16 @@ class TextSearch:
         """
         if lexical is not None:
             try:
-                scores = self.index.score(self._texts, rows, config=self.request.lexical, searched=lexical)
-                return scores._asdict() | {"lexical_rank": self.ranks([hits.rows for hits in lexical], rows)}
+                return self.index.score(self._texts, rows, config=self.request.lexical, searched=lexical)._asdict()
             except Exception as error:
                 self.lost_lexical(error)
                 if alone:
                     raise SearchUnavailable(self.trace.reasons()) from error
         return {"length": self.index.lengths(len(self.rows))[rows].astype(np.int64)}
 
-    def ranks(self, rankings: Sequence[Ints], rows: Ints) -> Ints:
-        """(V, n) rank of each of n rows in each of V rankings, from FIRST_RANK; NOT_RANKED if a ranking lacks the row.
-
-        Every row of a ranking must be in `rows`.
-        """
-        index_of = np.empty(len(self.rows), dtype=np.int64)  # not initialised: only entries written below are read
-        index_of[rows] = np.arange(len(rows))
-        ranks = np.full((len(rankings), len(rows)), NOT_RANKED, dtype=np.int64)
-        for own, ranking in zip(ranks, rankings, strict=True):
-            own[index_of[ranking]] = np.arange(FIRST_RANK, len(ranking) + FIRST_RANK)
-        return ranks
-
     def pool(self, rows: Ints, named: Named, links: Links | None, **fields: Any) -> Pool:
-        """The pool of these rows, sorted by id, with the fields of both arms and of the corpus."""
+        """The pool of these rows, sorted by id, with the fields of both arms and of the corpus. `Pool.of` ranks the
+        rows by their scores, which gives the arms' own ranks."""
         return Pool.of(
             list(map(self.rows.ids.__getitem__, rows.tolist())),
             **fields,

@@ -124,8 +124,7 @@ def _search(
     fields = search.scored(lexical, chosen, alone=dense is None)
     vectors = snapshot.vectors.take(chosen, axis=0)
     if queries is not None and dense is not None:
-        fields |= {"dense_rank": search.ranks(found, chosen), "query_vectors": queries}
-        fields["dense"] = dense_search.score(vectors, queries, chosen, searched=dense)
+        fields |= {"dense": dense_search.score(vectors, queries, chosen, searched=dense), "query_vectors": queries}
     fields |= {"vectors": vectors, "version": rows.seq[chosen], **corpus_fields}
     return search.pool(chosen, named, links, **fields)
 
