@@ -299,7 +299,7 @@ class Hit:
     signals: tuple[Signal, ...] = ()
     stages: Mapping[str, float] = field(default_factory=dict)
     """By stage that ran, the score after it, in this order: fused, feedback, neighbours, references, when, decay,
-    number_pairs, late_interaction, speaker, lookup, word_runs, alike, headings, answers, documents, excluded,
+    names, number_pairs, late_interaction, speaker, lookup, word_runs, alike, headings, answers, documents, excluded,
     time_order, event, rerank. Scores of different stages do not compare."""
     ranks: Mapping[str, int] = field(default_factory=dict)
     """By stage, as in `stages`, the rank among the candidates after it, from 1."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from umi_common.config import FusionConfig, UmiConfig
 from umi_common.errors import EmbedderError
-from umi_common.pool import Ints, Pool
+from umi_common.pool import NO_SOURCE, Ints, Pool
 from umi_common.query.time.find import When, time_order
 from umi_common.ranking.period import PeriodBoost
 from umi_common.search.components import Search
@@ -30,7 +30,7 @@ from umi_common.search.reorder import (
 )
 from umi_common.search.reorder.best import CANDIDATES, Best
 from umi_common.search.reorder.lookup.stage import lookup_of, reorder_by_lookup
-from umi_common.search.reorder.sources import answers, documents, headings
+from umi_common.search.reorder.sources import answers, documents, headings, names
 from umi_common.search.reorder.words import TermsOf, words_in
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
@@ -83,6 +83,9 @@ def reorder_stages(
     outside = request.asked[:start] + request.asked[end:]  # "last" in "last week" does not ask for the latest text
     latest_or_first = time_order(outside) if config.when.enabled and config.when.order_boost else None
     terms_of: TermsOf | None = getattr(search.store, "terms_of", None)
+    if config.neighbours.enabled and config.fusion.method != "rrf" and (pool.source != NO_SOURCE).any():
+        by_names = partial(names.reorder_by_names, query=request.asked, terms_of=terms_of or words_in)
+        yield ReorderStage("names", CANDIDATES, by_names)
     if when is None or not when.nothing_else:
         yield from _by_numbers_and_tokens(config, request, pool, order, terms_of)
         if config.fusion.method != "rrf":  # its scores differ so little that one further stage would decide the order

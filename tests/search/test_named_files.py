@@ -1,0 +1,111 @@
+"""A question that names a file finds the passages of this file, although only its name holds the name."""
+
+from __future__ import annotations
+
+import pytest
+
+from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
+from umi_common.search.reorder.sources.names import name_of, name_words, spelling_in
+
+CLAUSES = [
+    "Either party may terminate by giving {} weeks' notice in writing.",
+    "The rent is {}0 euros a month, payable in advance.",
+    "Parking space number {} in the yard may not be sublet.",
+    "Minor repairs up to {} euros are borne by the tenant.",
+]
+GARAGE = "One space in the garage, number {}, belongs to the flat."
+LEASES = ["Huber", "Novak", "Brandl", "Dorn", "Steiner"]
+
+
+def leases(path: str) -> list[Chunk]:
+    """Five leases of four clauses each; no clause holds a name. Brandl's says "garage" in place of "parking"."""
+    chunks = []
+    for number, name in enumerate(LEASES):
+        for position, clause in enumerate(CLAUSES):
+            text = GARAGE if name == "Brandl" and "Parking" in clause else clause
+            source = path.format(name, name=name.lower(), number=number + 3)
+            chunks.append(Chunk(f"{name}-{position}", text.format(21 + number), source=source, position=position))
+    return chunks
+
+
+@pytest.mark.parametrize(
+    ("path", "question", "expected"),
+    [
+        ("leases/{name}.pdf", "the notice period in the Brandl lease", "Brandl-0"),
+        ("/home/ann/leases/{name}.pdf", "what does brandl.pdf say about parking?", "Brandl-2"),
+        ("Lease_{}.docx", "in Lease_Brandl.docx: rent", "Brandl-1"),
+        ("C:\\scans\\Lease{}_final.pdf", "rent in the Brandl lease", "Brandl-1"),
+        ("tenders/ITT-2024-93{number}.pdf", "ITT-2024-935: parking", "Brandl-2"),
+        ("notes/v2.{number}.md", "what do the 2.5 notes say about repairs?", "Brandl-3"),
+        ("course/chapter_0{number}.md", "rent in chapter 5", "Brandl-1"),
+        ("{name}/lease.md", "how much notice must be given for Brandl", "Brandl-0"),
+    ],
+)
+def test_a_question_that_names_a_file_finds_its_passage(path, question, expected):
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(leases(path))
+        found = umi.search(question)
+        assert found.ids[0] == expected
+        assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+
+
+def test_an_answer_with_the_words_of_the_question_stays_before_a_file_that_has_them_in_its_name_by_chance():
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([
+            Chunk("sso", "Single sign-on is set up under Security.", source="help/login.md", position=0),
+            Chunk("lock", "After five failed attempts one waits an hour.", source="help/login.md", position=1),
+            Chunk("in", "Login: open your workspace, then type mail and password.", source="help/start.md", position=0),
+            Chunk("vat", "The VAT number of an account is entered under Company.", source="help/bills.md", position=0),
+            Chunk("delete", "Deletion takes a number of days.", source="help/account.md", position=0),
+            Chunk("avatar", "Pictures are entered here.", source="help/account.md", position=1),
+        ])  # fmt: skip
+        assert umi.search("login with mail and password").ids[0] == "in"
+        assert umi.search("where do I enter the VAT number of my account?").ids[0] == "vat"
+
+
+@pytest.mark.parametrize("path", ["", "chat", "{number}", "8d1f9c3{number}-4a1b-4c3d-9c3d-0badcafe112{number}"])
+def test_sources_that_are_no_names_change_nothing(path):
+    chunks = leases(path or "x")
+    if not path:
+        chunks = [Chunk(chunk.id, chunk.text) for chunk in chunks]
+    chunks = [Chunk(chunk.id, chunk.text, source=chunk.source) for chunk in chunks]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(chunks)
+        assert all("names" not in hit.stages for hit in umi.search("a chat about 5 weeks in the bad cafe"))
+
+
+def test_the_stage_is_off_without_neighbours():
+    config = UmiConfig(neighbours={"enabled": False})
+    with HybridStore.open() as store, DualRetriever(store, config=config) as umi:
+        store.add(leases("{name}.pdf"))
+        assert all("names" not in hit.stages for hit in umi.search("rent brandl.pdf"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("docs/handbook_2023.pdf", {"docs", "handbook", "2023", "pdf"}),
+        ("notes/v2.3.md", {"notes", "2.3", "md"}),
+        ("PaymentGateway", {"payment", "gateway"}),
+        ("lecture07", {"lecture", "lecture7"}),
+        ("Lecture 7", {"lecture", "lecture7"}),
+        ("what did we eat 7 days ago", {"what", "did", "we", "eat", "eat7", "days", "ago"}),
+        ("8d1f9c30-4a1b", {"8d1f9c30", "4a1b"}),
+    ],
+)
+def test_the_words_of_a_name(text, words):
+    assert name_words(text) == words
+
+
+@pytest.mark.parametrize(
+    ("query", "file", "spelling"),
+    [
+        ("rent in Brandl.PDF", "leases/brandl.pdf", "brandl.pdf"),
+        ("rent in brandl", "leases/brandl.pdf", None),
+        ("itt-2024-934: rent", "ITT-2024-934.pdf", "itt-2024-934"),
+        ("itt-2024-9341: rent", "ITT-2024-934.pdf", None),
+        ("in 2023", "2023.pdf", None),
+    ],
+)
+def test_a_query_spells_the_name_of_a_file(query, file, spelling):
+    assert spelling_in(query.lower(), name_of(file)) == spelling
