@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
-from umi_common.search.reorder.sources.names import name_of, name_words, spelling_in
+from umi_common.search.reorder.sources.names import name_words, named_source, spelling_in
 
 CLAUSES = [
     "Either party may terminate by giving {} weeks' notice in writing.",
@@ -108,4 +108,4 @@ def test_the_words_of_a_name(text, words):
     ],
 )
 def test_a_query_spells_the_name_of_a_file(query, file, spelling):
-    assert spelling_in(query.lower(), name_of(file)) == spelling
+    assert spelling_in(query.lower(), named_source(file)) == spelling

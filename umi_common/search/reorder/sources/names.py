@@ -64,8 +64,8 @@ def reorder_by_names(best: Best, *, query: str, terms_of: TermsOf) -> RankedPool
     """The ranking by the formula at the top of this file."""
     words, lowered = name_words(query) - all_function_words(), query.lower()
     key_of = cache(lambda word: (word.isalpha() and tuple(terms_of(word))) or word)  # equal for "lease" and "leases"
-    paths = [path_of(chunk) for chunk in best.chunks]
-    names = {path: name_of(path) for path in {*paths}}
+    paths = [source_path(chunk) for chunk in best.chunks]
+    names = {path: named_source(path) for path in {*paths}}
     held = dict(zip(names, _keys((name.words for name in names.values()), words, key_of), strict=True))
     spelled = {spelling for name in names.values() if name.bare in lowered and (spelling := spelling_in(lowered, name))}
     holding = Counter(key for keys in held.values() for key in keys)
@@ -91,7 +91,7 @@ def _keys(
     return [{key_of(word) for word in words if word[:FIRST_LETTERS] in beginnings} for words in several]
 
 
-def path_of(chunk: Chunk) -> str:
+def source_path(chunk: Chunk) -> str:
     """The path of the chunk's file, or another source; "" if there is none."""
     source = chunk.source or ""
     if "." in source:
@@ -101,7 +101,7 @@ def path_of(chunk: Chunk) -> str:
 
 
 @lru_cache(NAMES_KEPT)
-def name_of(path: str) -> Name:
+def named_source(path: str) -> Name:
     """The name of a file or of another source."""
     components = path.replace("\\", "/").rstrip("/").split("/")[-COMPONENTS:]
     file = components[-1].lower()
