@@ -30,6 +30,25 @@ def test_rows_that_were_left_out_have_no_metadata():
     assert columns.mask(_tree({"a": {"$in": [None, "y"]}}), 5).tolist() == [True, False, True, True, True]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_columns_that_were_saved_and_restored_pass_the_same_rows_and_go_on_growing(seed: int):
+    cases = Cases(seed=seed)
+    columns, rows, alive = MetadataColumns(), [], np.zeros(0, dtype=np.bool_)
+    for size in (0, 60, 1, 40):
+        fresh = [cases.metadata() for _ in range(size)]
+        columns.add(range(len(rows), len(rows) + size), fresh)
+        rows += fresh
+        alive = np.random.default_rng(seed + size).random(len(rows)) < 0.7
+        columns = MetadataColumns.restored(*columns.saved(alive), len(rows))
+        rows = [metadata if living else {} for metadata, living in zip(rows, alive.tolist(), strict=True)]
+        for tree in [_tree(cases.where()) for _ in range(60)]:
+            assert columns.mask(tree, len(rows)).tolist() == [matches(tree, metadata) for metadata in rows]
+    expected = columns_of(rows)
+    assert columns.keys == {key for metadata in rows for key, value in metadata.items() if value is not None}
+    for tree in [_tree(cases.where()) for _ in range(60)]:
+        assert columns.other_kinds(tree) == expected.other_kinds(tree)
+
+
 def test_a_key_that_no_row_has_is_missing_in_every_row():
     columns = columns_of([{"a": 1}, {}])
     assert columns.mask(_tree({"z": 1}), 2).tolist() == [False, False]

@@ -33,6 +33,7 @@ from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.references import BEGINNING, Names
 from umi_common.stores.rows.metadata import MetadataColumns, allowed_rows
 from umi_common.stores.rows.rows import MISSING, Mask, Rows, RowTable
+from umi_common.stores.rows.unread_columns import KEYS, UnreadColumns, to_save
 from umi_common.types import Chunk, TimeRange
 
 log = logging.getLogger("umi")
@@ -42,6 +43,8 @@ CHUNKS_CACHED = 8_192
 CACHED_CHARACTERS_MAX = 8_192
 """Number of characters of the longest text that is cached, so that the texts of 8,192 chunks in ASCII take at most
 64 MB."""
+DECODED_AT_ONCE = 1_000
+"""Number of rows whose metadata are decoded together; the garbage collector would visit more dicts repeatedly."""
 SAVE_EVERY = 50_000
 """The arrays are saved when the number of rows added or removed since the last save reaches this plus an eighth of the
 store's rows. After a crash, opening the store reads the unsaved rows from the ledger: under 1 s for 50,000."""
@@ -86,6 +89,8 @@ class _Loaded(NamedTuple):
     calibration: Calibration
     vectors: VectorRows
     change: Change
+    unread: UnreadColumns | None
+    """The saved metadata columns; None: there are none."""
 
 
 class RowData:
@@ -106,7 +111,9 @@ class RowData:
         self.columns: MetadataColumns | None = None
         """The metadata of the rows; None: not read yet."""
         self.columns_from: Mark | None = None
-        """State of the ledger from which the columns were read."""
+        """State of the ledger from which the columns were read or saved."""
+        self._unread: UnreadColumns | None = None
+        """The metadata of the rows until `columns` is made from it; None: the ledger must be read for that."""
         self._names: Names | None = None
         """The names of the rows; None: not read yet."""
         self._reading = threading.Lock()
@@ -121,11 +128,12 @@ class RowData:
                 change = ledger.changes(connection, None)
                 assert change is not None  # it may be None only for the changes after a mark
                 vectors = VectorRows.of(np.zeros((0, 0), dtype=np.float32))
-                loaded = _Loaded(LexicalIndex(self.analyzer), RowTable(), Calibration(), vectors, change)
-            self._index, self.table, self.calibration, self._vectors, change = loaded
+                unread = None if directory is None or ledger.read_only else UnreadColumns(change.mark)
+                loaded = _Loaded(LexicalIndex(self.analyzer), RowTable(), Calibration(), vectors, change, unread)
+            self._index, self.table, self.calibration, self._vectors, change, self._unread = loaded
             self._mark, self._rows = change.mark, self.table.snapshot()
             self.apply(change)
-            if columns:
+            if columns and not self._use_unread():
                 self._read_columns(connection)
 
     def _saved_arrays(self, connection: Connection) -> _Loaded | None:
@@ -150,7 +158,9 @@ class RowData:
         if np.count_nonzero(alive) + len(change.heads) != count:
             return None
         vectors = self._saved_vectors(saved, alive, count, connection)
-        return _Loaded(index, table, Calibration(arrays["id checksums"]), vectors, change)
+        keys = saved.facts.get(KEYS)
+        unread = None if keys is None else UnreadColumns(saved.mark, keys, arrays, len(saved.seqs))
+        return _Loaded(index, table, Calibration(arrays["id checksums"]), vectors, change, unread)
 
     def _saved_vectors(self, saved: Saved, alive: Mask, count: int, connection: Connection) -> VectorRows:
         """The vectors of the saved rows: from the files that were saved with the index, or else from the ledger.
@@ -194,6 +204,10 @@ class RowData:
                 self._names.add(rows.tolist(), change.texts)
             if self.columns is not None and len(rows):
                 self.columns.add(rows.tolist(), [decode_metadata(text) for text in change.metadata])
+            elif self._unread is not None:
+                self._unread.add(rows, change.metadata)
+                if self._ledger.read_only and self._unread.later > SAVE_EVERY:  # no save will write these rows
+                    self._use_unread()
             self._mark, self._rows = change.mark, now
         return self.snapshot
 
@@ -230,22 +244,36 @@ class RowData:
         return self._vectors.quantised
 
     def read_columns(self) -> None:
-        """Read the metadata columns, unless they were read."""
+        """Make the metadata columns, unless they were made: from the saved ones, or else from the ledger."""
 
         def read() -> None:
             with self._ledger.snapshot() as connection:
                 self._read_columns(connection)
 
         with self._reading:
-            if self.columns is None:
+            if self.columns is None and not self._use_unread():
                 self._ledger.retry_read(read)
 
+    def _use_unread(self) -> bool:
+        """Make the metadata columns from the saved ones and the rows added since; returns False if that is impossible.
+        Afterwards, `_unread` is None."""
+        unread, self._unread = self._unread, None
+        columns = None if unread is None else unread.read()
+        if unread is None or columns is None:
+            return False
+        self.columns = columns
+        self.columns_from = unread.mark  # set last: `has_columns` says by it that the columns are there
+        return True
+
     def _read_columns(self, connection: Connection) -> None:
-        """Read the metadata columns. Rows that the ledger no longer holds get no metadata."""
-        stored = {head.seq: decode_metadata(text) for head, _, text in self._ledger.texts(connection)}
+        """Read the metadata columns from the ledger. Rows that it no longer holds get no metadata."""
+        stored = {head.seq: text for head, _, text in self._ledger.texts(connection)}
         seqs = self._rows.seq.tolist()
         columns = MetadataColumns()
-        columns.add(range(len(seqs)), [stored.get(seq, {}) for seq in seqs])
+        for start in range(0, len(seqs), DECODED_AT_ONCE):
+            some = seqs[start : start + DECODED_AT_ONCE]
+            texts = [stored.get(seq, "{}") for seq in some]
+            columns.add(range(start, start + len(some)), [decode_metadata(text) for text in texts])
         read = self._ledger.mark(connection)
         self.columns = columns
         self.columns_from = read  # set last: `has_columns` says by it that the columns are there
@@ -280,10 +308,29 @@ class RowData:
         arrays["id checksums"] = self.calibration.saved(rows)["id checksums"]
         self._vectors.remove_unsaved(self._directory)
         try:
+            columns = self._columns_to_save(facts, arrays)
             saved = self._vectors.save(self._directory, facts, arrays)
             self._index.save(self._directory, self._mark, rows.seq, self.table.sources, arrays, facts)
             self._unsaved = 0
+            with self._reading:
+                if self.columns is None:
+                    self._unread = columns
             self._vectors.use_saved(self._directory, saved)
         except Exception as error:  # noqa: BLE001 the arrays can always be built again
             log.warning("the indexes were not saved (%s); the next opening builds them from the ledger", error)
             self._vectors.remove_unsaved(self._directory)  # of this attempt; on a full disk, the ledger needs the space
+
+    def _columns_to_save(self, facts: dict[str, Any], arrays: dict[str, Any]) -> UnreadColumns | None:
+        """Add the metadata columns to the facts and arrays of a save, and return them as they are saved; None: there
+        are none, or they are not saved."""
+        with self._reading:
+            columns, unread = self.columns, self._unread
+        if columns is None and unread is not None:
+            columns = unread.read()
+        alive = self._rows.alive
+        found = to_save(columns, alive)
+        if found is None:
+            return None
+        facts[KEYS] = found[0]
+        arrays |= found[1]
+        return UnreadColumns(self._mark, *found, len(alive))

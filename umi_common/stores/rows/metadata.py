@@ -6,12 +6,15 @@ the values that pass are found by bisection.
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from functools import reduce
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from umi_common.embedders.cache import LruCache
 from umi_common.filters import And, Comparison, Filter, Or, holds, identity
@@ -36,6 +39,9 @@ EMPTY = ("", ())
 """Values with which a filter asks whether a value is empty, as LlamaIndex's `is_empty` does."""
 KINDS_READ_MAX = 1_000
 """Largest number of distinct values of a key whose kinds `other_kinds` compares, to keep it fast."""
+
+NO_VALUES = b"[null]"
+"""JSON of the values of a column without a value: `NO_VALUE` is the code of None."""
 
 _PLAIN = frozenset({str, int, float})
 """Types whose values are their own `identity`. Calling `identity` for them, too, would double the time of `add`."""
@@ -71,6 +77,35 @@ class MetadataColumns:
         self._rows = 0
         self._masks: LruCache[Filter, Mask] = LruCache(CACHED_MAX)
 
+    @classmethod
+    def restored(cls, keys: Sequence[str], arrays: Mapping[str, npt.NDArray[Any]], rows: int) -> MetadataColumns:
+        """The columns of `rows` rows from what `saved` returned. The values of a key are read when they are used."""
+        columns = cls()
+        for at, key in enumerate(keys):
+            columns._columns[key] = _Column(arrays[f"codes {at}"].astype(np.int32), arrays[f"values {at}"].data)
+        columns._rows = rows
+        return columns
+
+    def saved(self, alive: Mask) -> tuple[list[str], dict[str, npt.NDArray[Any]]]:
+        """(keys, arrays by name) for `restored`, without the values that only dead rows have.
+
+        Args:
+            alive: (len(self),) whether each row is living.
+        """
+        keys: list[str] = []
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        for key, column in self._columns.items():
+            codes, values = column.saved(alive)
+            if values != NO_VALUES:
+                arrays |= {f"codes {len(keys)}": codes, f"values {len(keys)}": np.frombuffer(values, np.uint8)}
+                keys.append(key)
+        return keys, arrays
+
+    @property
+    def keys(self) -> Set[str]:
+        """The keys under which some row has a value."""
+        return self._columns.keys()
+
     def __len__(self) -> int:
         """One more than the highest row so far."""
         return self._rows
@@ -80,21 +115,21 @@ class MetadataColumns:
 
         Args:
             rows: Strictly rising, each >= len(self).
-            metadatas: metadatas[i] belongs to rows[i].
+            metadatas: metadatas[i] belongs to rows[i]; its lists are tuples, or lists as JSON gives them.
         """
         numbers = np.asarray(rows, dtype=np.int64)
         assert len(rows) == len(metadatas) and (np.diff(numbers, prepend=self._rows - 1) > 0).all()
         if not len(numbers):
             return
-        found: dict[str, tuple[list[int], list[MetadataValue]]] = {}
+        found: defaultdict[str, tuple[list[int], list[MetadataValue]]] = defaultdict(lambda: ([], []))
         for row, metadata in zip(numbers.tolist(), metadatas, strict=True):
             for key, value in metadata.items():
                 if value is not None:
-                    at, values = found.setdefault(key, ([], []))
+                    at, values = found[key]
                     at.append(row)
                     values.append(value)
         for key in found.keys() - self._columns.keys():
-            self._columns[key] = _Column(self._rows)
+            self._columns[key] = _Column(np.full(self._rows, NO_VALUE, dtype=np.int32))
         stop = int(numbers[-1]) + 1
         for key, column in self._columns.items():
             column.put(stop, *found.get(key, ([], [])))
@@ -154,26 +189,57 @@ class MetadataColumns:
 
 
 class _Column:
-    """The values of one key: codes by row, and values by code. Neither a row's code nor a code's value ever changes."""
+    """The values of one key: codes by row, and values by code. Neither a row's code nor a code's value ever changes.
 
-    def __init__(self, rows: int) -> None:
-        self._codes = Growing.holding(np.full(rows, NO_VALUE, dtype=np.int32))
-        self._values: list[MetadataValue] = [None]
-        self._code_of: dict[Hashable, int] = {None: NO_VALUE}
+    Args:
+        codes: Of the first rows.
+        values: JSON of their values, each at the index of its code.
+    """
+
+    def __init__(self, codes: npt.NDArray[np.int32], values: bytes | memoryview = NO_VALUES) -> None:
+        self._codes = Growing.holding(codes)
+        self._json = values
+        self._read: dict[str, tuple[list[MetadataValue], dict[Hashable, int]]] = {}
+        """"values" -> `_known`, when it was read."""
         self._sorted: dict[bool, tuple[int, Ints]] = {}
         """For numbers (False) and texts (True): (number of `_values` read, codes of these values, the smallest value
         first)."""
 
+    @property
+    def _known(self) -> tuple[list[MetadataValue], dict[Hashable, int]]:
+        """(values by code, code by identity of the value)"""
+        known = self._read.get("values")
+        if known is None:
+            values = list(map(_of_json, json.loads(bytes(self._json))))
+            code_of = {each if type(each) in _PLAIN else identity(each): code for code, each in enumerate(values)}
+            # If another thread has read them meanwhile, its values are used: a writer may have added some.
+            known = self._read.setdefault("values", (values, code_of))
+            self._json = NO_VALUES
+        return known
+
+    @property
+    def _values(self) -> list[MetadataValue]:
+        return self._known[0]
+
+    def saved(self, alive: Mask) -> tuple[npt.NDArray[np.unsignedinteger[Any]], bytes]:
+        """(codes by row, JSON of the values by code) of the living rows, with new codes, in the smallest type."""
+        codes, values = np.where(alive, self._codes.view, NO_VALUE), self._values
+        used = np.zeros(len(values), dtype=np.bool_)
+        used[NO_VALUE] = used[codes] = True
+        kept = [values[code] for code in used.nonzero()[0].tolist()]
+        return (used.cumsum() - 1).astype(np.min_scalar_type(len(kept)))[codes], json.dumps(kept).encode()
+
     def put(self, stop: int, rows: Sequence[int], values: Sequence[MetadataValue]) -> None:
         """Set the value of rows[i] to values[i]; other new rows before `stop` have no value."""
         codes: list[int] = []
+        known, code_of = self._known if len(values) else ([], {})
         for value in values:
             key = value if type(value) in _PLAIN else identity(value)
-            code = self._code_of.get(key)
+            code = code_of.get(key)
             if code is None:
-                code = len(self._values)
-                self._values.append(value)  # before its code can be seen by a reader
-                self._code_of[key] = code
+                code = len(known)
+                known.append(_of_json(value))  # before its code can be seen by a reader
+                code_of[key] = code
             codes.append(code)
         self._codes.extend(np.full(max(0, stop - len(self._codes.view)), NO_VALUE))
         self._codes.view[np.asarray(rows, dtype=np.int64)] = codes
@@ -184,20 +250,21 @@ class _Column:
 
     def mask(self, comparison: Comparison, start: int, stop: int) -> Mask:
         """(stop - start,) whether each of the rows start..stop-1 passes; their codes must be set."""
-        codes, count = self._codes.view[start:stop], len(self._values)
+        codes, (values, code_of) = self._codes.view[start:stop], self._known
+        count = len(values)
         if comparison.operator == "$eq":
-            return np.asarray(codes == self._code_of.get(comparison.identity, -1), dtype=np.bool_)
+            return np.asarray(codes == code_of.get(comparison.identity, -1), dtype=np.bool_)
         table = np.zeros(count, dtype=np.bool_)
         if comparison.operator == "$in" and isinstance(comparison.identity, frozenset):
-            table[[code for value in comparison.identity if (code := self._code_of.get(value, count)) < count]] = True
+            table[[code for value in comparison.identity if (code := code_of.get(value, count)) < count]] = True
         elif comparison.operator in ORDERINGS and not start:
             passing = self._codes_in_range(comparison)
             table[passing[passing < count]] = True  # a writer may have added values
         elif start:  # a cached mask is extended: only the values of its new rows are compared
             for code in set(codes.tolist()):
-                table[code] = holds(comparison, self._values[code])
+                table[code] = holds(comparison, values[code])
         else:
-            table[:] = [holds(comparison, value) for value in self._values[:count]]
+            table[:] = [holds(comparison, value) for value in values[:count]]
         return table.take(codes)
 
     def _codes_in_range(self, comparison: Comparison) -> Ints:
@@ -220,3 +287,8 @@ def _kinds(values: Iterable[MetadataValue]) -> set[str]:
     """The kinds of values; None has no kind."""
     names = {bool: BOOLEANS, str: "text", tuple: LISTS}
     return {names.get(type(value), "a number") for value in values if value is not None}
+
+
+def _of_json(value: MetadataValue | list[Any]) -> MetadataValue:
+    """The value as a chunk holds it: a list of JSON becomes a tuple."""
+    return tuple(value) if isinstance(value, list) else value
