@@ -90,17 +90,18 @@ class WordLlamaEmbedder(PackagedModel):
     """Stores call a model with this attribute in the calling thread, and cache none of its vectors: a call takes less
     than a millisecond."""
 
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """(n, 256) float32, unit rows or zero rows.
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """As `embed_documents`, but a query of several words, all in capitals, is embedded in lower case, because the
+        model knows few words in capitals."""
+        return self.embed_documents([text.lower() if text.isupper() and " " in text else text for text in texts])
 
-        A text of several words, all in capitals, is embedded in lower case: the model knows few words in capitals.
-        """
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """(n, 256) float32, unit rows or zero rows."""
         weights, tokenizer = self._loaded()
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         for start in range(0, len(texts), BATCH):
             # In PDFs and in file names of macOS, é may be two characters, e and an accent, with tokens of their own.
             clipped = [normalize("NFC", utf8_text(text[:TEXT_CHARACTERS_MAX])) for text in texts[start : start + BATCH]]
-            clipped = [text.lower() if text.isupper() and " " in text else text for text in clipped]
             for row, encoding in enumerate(tokenizer.encode_batch(clipped, add_special_tokens=False), start):
                 if encoding.ids:
                     vectors[row] = weights[encoding.ids].mean(axis=0)
