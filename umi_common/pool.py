@@ -135,8 +135,8 @@ class Pool:
     named: Floats
     """(n,) 0..1, how certain it is that the query, or a question in it, names the chunk by its heading."""
     mentioning: Floats
-    """(n,) 0..1, how certain it is that the row mentions a named chunk: the `named` of a chunk whose heading its text
-    holds, if it also holds more of the query's terms than that chunk; 0 for other rows and for the named chunks."""
+    """(n,) 0..1, how certain it is that the row is about a named chunk: the `named` of a chunk if the row holds all
+    terms of its heading, and more of the query's terms than it; 0 for other rows and for the named chunks."""
     unscored: Bools
     """(n,) whether the store did not score the row: only extra arms found it."""
     background: Background | None = None

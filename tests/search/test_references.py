@@ -15,8 +15,8 @@ from umi_common.explain.reasons import reasons
 from umi_common.pool import Links
 from umi_common.ranking.references import with_references
 from umi_common.sim import HashEmbedder
+from umi_common.stores.chunk_names import Names, heading
 from umi_common.stores.lexical.analyzer import Analyzer
-from umi_common.stores.references import Names, heading
 
 QUESTION = "Where was the author of the play Brand born?"
 PLAY = Chunk("play", "Brand. The play Brand has an author, Zorbian Quell, who wrote it in spring.")

@@ -8,12 +8,12 @@
     final(j) = e(j) + share * min(1, gain(j)), divided by the largest
 
 A query that names a chunk asks about this chunk, even if other chunks hold more of the query's words. But the named
-chunk may be a heading without content. A chunk whose text holds its name and more query terms therefore gains half as
-much (`Pool.mentioning`).
+chunk may be a heading without content. A chunk that holds all terms of its name and more query terms therefore gains
+half as much (`Pool.mentioning`).
 
-A candidate i refers to a chunk j if j holds query terms that i lacks, and if one text holds the name of the other or
-both hold a rare term. The more query terms only j holds, the larger is the weight (`stores.references`). This helps if
-the answer is spread over two chunks and only one of them resembles the query.
+A candidate i refers to a chunk j if j holds query terms that i lacks, and if i mentions the name of j, j holds all
+terms of the name of i, or both hold a rare term. The more query terms only j holds, the larger is the weight
+(`stores.references`). This helps if the answer is spread over two chunks and only one of them resembles the query.
 
 In a small store nearly all words are rare, and a reference tells little: its gain raises no score above
 `SMALL_STORE_LIMIT`. The limit does not hold for a chunk that is the first of both arms for a variation of the query,

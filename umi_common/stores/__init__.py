@@ -16,6 +16,7 @@ find candidates for a query: the lexical arm by BM25, the dense arm by cosine.
     query_embedder     embeds queries within a time limit
     corpus_stats       statistics of a corpus that ranking uses
     text_search        steps of a search in a store with a lexical index: the lexical arm, references, the pool
+    chunk_names        finds chunks by their headings, and the headings in a text
     references         finds the chunks that the best candidates of a search refer to
     search_counts      counts searches, and keeps the counts in a file of the store's directory
     arrays             tools for numpy arrays: distinct values, best scores, an array that grows at its end

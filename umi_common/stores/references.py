@@ -1,38 +1,40 @@
-"""References between chunks: from the best candidates of a search to the chunks that complete their answer.
+"""References between chunks: from the best candidates of a search to chunks that may complete the answer.
 
-The name of a chunk is the heading at the beginning of its text, or the value of its line "title: ...". A chunk i refers
-to a chunk j in each of these cases:
+A chunk may have a name, its heading; see `chunk_names`. A text mentions a name if the name's terms stand in it one
+directly after the other, in their order. A text holds all terms of a name if they stand anywhere in it, in any order.
+A chunk i refers to a chunk j in each of these cases:
 
 - The text of i mentions the name of j.
-- The text of j mentions the name of i.
+- The text of j holds all terms of the name of i.
 - The text of i holds the rarest term of the name of j ("Ohio" of "List of Ohio area codes").
 - Both texts hold the same rare term.
 
-The df of a term is the number of chunks that hold it. The weight of a reference grows with the weights of the query's
-terms that j holds and i lacks:
+The df of a term is the number of chunks that hold it. The weight of a query term is its idf times its weight in the
+query (`QueryTerms.weights`); that of a function word in the query is below 1. The weight of a reference grows with the
+weights of the query's terms that j holds and i lacks:
 
     need(i, j)   = sum of the weights of the query's terms that j holds and i lacks / sum of all their weights
     weight(i, j) = (name(i, j) + part(i, j)) * min(1, 5 * need) + rare(i, j) * min(1, 5 * max(0, need - 0.2))
-    name(i, j)   = min(1, 10 / df of the name's rarest term) / chunks with that name, if i mentions the name of j;
-                   half of that if j mentions the name of i
-    part(i, j)   = 1/2 * min(1, 10 / df of t) / number of names whose rarest term is t, where t is the rarest term of
-                   the name of j. It is 0 unless i holds t, the query lacks t, no other chunk has the name of j, and
-                   at most 64 chunks hold t
-    rare(i, j)   = 1 / (df - 1) of the rarest term that both hold, if 2 <= df <= 10; else 0. It is 0 for two chunks of
-                   one source, which the ranking stage `neighbours` relates
 
-A query refers to the chunks whose names it mentions, with the weight name(query, j); `need` has no influence. Another
-chunk gets the weight of a mentioned name, too, if it holds all terms of the name, and if the query's terms in it weigh
-more than those in every chunk with the name. If the name has codes (terms with a digit), as "Incident e58b98e9" has,
-the codes suffice.
+    w(name)      = min(1, 10 / df of the name's rarest term) / number of chunks with that name; 0 if these are over 3
+    name(i, j)   = the larger of w(name of j), if i mentions it,
+                   and 1/2 * w(name of i), if j holds all its terms, and at most 64 chunks hold the rarest of them
+    part(i, j)   = 1/2 * min(1, 10 / df of t) / number of chunks j with this t. Here t is the rarest term of the name
+                   of j; only j has this name, i holds t, the query lacks it, and at most 64 chunks hold it
+    rare(i, j)   = 1 / (df - 1) of the rarest term that both hold, if 2 <= df <= 10. It is 0 for two chunks of one
+                   source, which the ranking stage `neighbours` relates
 
-If the weights of the references from one chunk sum to more than 1, each is divided by the sum. The weight of a query
-term is its idf times its weight in the query, which is below 1 for a function word.
+Each of the last three is 0 if its conditions are false. If the weights of the references from one chunk sum to more
+than 1, each is divided by the sum.
+
+A query refers to the chunks whose names it mentions, with the weight w(name); `need` has no influence. Another chunk
+gets this weight, too, if it holds all terms of the name, and if the query's terms in it weigh more than those in each
+chunk with the name. If the name has codes (here: terms with a digit), as "Incident e58b98e9" has, the chunk need only
+hold the codes.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -43,166 +45,43 @@ import numpy as np
 from umi_common.config import LexicalConfig
 from umi_common.pool import NO_SOURCE, Floats, Ints, Links, sums_by
 from umi_common.stores.arrays import distinct
-from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.chunk_names import Name, Names
 from umi_common.stores.lexical.bm25 import QueryTerms
 from umi_common.stores.lexical.index import LexicalIndex
-from umi_common.stores.lexical.languages import READ_CHARACTERS
 from umi_common.stores.rows.rows import Mask
 
-HEADING_CHARACTERS = 120
-"""Number of characters at the beginning of a text that are searched for its heading."""
-PATH_CHARACTERS = 200
-"""Largest length of a line of titles (see PATH_END), in characters; a longer line would outweigh a short text."""
-PATH_END = " >\n"
-"""End of a line of titles: a first line with the titles above a text, as in "Guide > Install >". Searches find its
-words, but it names no chunk, since all passages of a page share it."""
-BEGINNING = max(PATH_CHARACTERS + HEADING_CHARACTERS, READ_CHARACTERS)
-"""Number of characters at the beginning of a text by which its name and its language are found."""
-NAME_WORDS_MAX = 8
-"""Largest number of words of a name; a longer heading is taken for a sentence."""
-NAME_LETTERS_MIN = 4
-"""Smallest number of letters and digits of a name."""
 NAME_CHUNKS_MAX = 3
 """Largest number of chunks that share a name; a heading of more chunks ("Overview") names none of them."""
 NAME_DOCUMENTS = 10.0
 """A mention of a name has its full weight only if the df of the name's rarest term is at most this."""
 MENTION_DOCUMENTS_MAX = 64
-"""Chunks that hold a name, or its rarest term, are looked up only if the df of the rarest term is at most this."""
+"""Chunks that hold all terms of a name, or its rarest term, are looked up only if the rarest term's df is at most
+this."""
 BACKWARD = 0.5
-"""Factor on name(i, j) if j mentions the name of i; 1 if i mentions the name of j."""
+"""Factor on w(name of i) if j holds all its terms; 1 on w(name of j) if i mentions it."""
 PART = 0.5
 """Factor on part(i, j)."""
 RARE_DOCUMENTS = 10
 """Largest df of a rare term. With 20, the rankings of sets of 1,000 to 6,000 chunks were no better."""
 NEED_SLOPE = 5.0
-"""Factor on `need`: a reference has its full weight if need >= 1 / 5."""
+"""Factor on `need`: a reference has its full weight if need >= 1 / 5, by a shared rare term if need - 0.2 is that."""
 NEED_OF_RARE = 0.2
 """A shared rare term is a reference only if `need` is larger than this."""
-
-_PATH = re.compile(rf"[^\n]*{PATH_END}")
-_HEADING = re.compile(r"[#\s]*([^\n:;!?]{3,80}?)(?:(?<=\w\w)\.\s|(?<=\))\.\s|\n)")
-"""The first line, or the first sentence, without a colon or a question mark; more text must follow it."""
-_TITLE = re.compile(r"(?:---\n)?(?:\w+: [^\n]*\n)*?\w*title: [\"']?([^\n]{3,80}?)[\"']?\n", re.IGNORECASE)
-"""A line "title: ..." after other lines of metadata, as LlamaIndex and Markdown files have them before a text."""
-_IN_BRACKETS = re.compile(r"\s*\([^)]*\)")
-_WORD = re.compile(r"\w+")
-
-Name = tuple[str, ...]
-"""The terms of a name, in order."""
-
-
-def heading(text: str) -> str | None:
-    """The heading that a text begins with, or its title, without the parts in brackets; None if there is neither.
-
-    A line of titles before it is skipped (see PATH_END).
-
-    A heading has at most NAME_WORDS_MAX words, at least NAME_LETTERS_MIN letters or digits, and begins with a capital
-    letter, or with a digit if it has several words.
-    """
-    path = _PATH.match(text)
-    start = path.end() if path else 0
-    beginning = text[start : start + HEADING_CHARACTERS]
-    if "." not in beginning and "\n" not in beginning:  # every heading ends with one of these characters
-        return None
-    found = _TITLE.match(beginning) or _HEADING.match(beginning)
-    if found is None:
-        return None
-    named = _IN_BRACKETS.sub("", found.group(1))
-    words = _WORD.findall(named)
-    if not 1 <= len(words) <= NAME_WORDS_MAX or sum(map(len, words)) < NAME_LETTERS_MIN:
-        return None
-    first = words[0][0]
-    return named if first.isupper() or (first.isdigit() and len(words) > 1) else None
-
-
-class Names:
-    """Finds rows by name, and the names in a text. One thread writes while others read.
-
-    Rows of deleted or replaced chunks ("dead" rows) stay. A reader may also get rows that were added after its
-    snapshot. `LexicalIndex.living` removes both.
-
-    Args:
-        analyzer: Splits headings into terms; the texts that are searched for mentions use the same analyzer.
-    """
-
-    def __init__(self, analyzer: Analyzer) -> None:
-        self._analyzer = analyzer
-        self._rows: dict[Name, list[int]] = {}
-        self.by_row: dict[int, Name] = {}
-        """The name of each row that has one, dead rows included."""
-        self._by_term: dict[str, list[int]] = {}
-        self._lengths: dict[str, tuple[int, ...]] = {}
-        """First term of a name -> the lengths of the names that begin with it, longest first."""
-
-    def add(self, rows: Sequence[int], texts: Sequence[str]) -> None:
-        """Add the names of texts[i] as rows[i]; only the first BEGINNING characters of a text are read."""
-        for row, text in zip(rows, texts, strict=True):
-            text = text[:BEGINNING]
-            named = heading(text)
-            if named is None:
-                continue
-            analyzer = self._analyzer.of_language(self._analyzer.language_of(text))
-            if name := tuple(analyzer.terms(named)):
-                self.put(row, name)
-
-    def put(self, row: int, name: Name) -> None:
-        """Give a row a name of at least one term."""
-        known = self._lengths.get(name[0], ())
-        if len(name) not in known:
-            self._lengths[name[0]] = tuple(sorted((*known, len(name)), reverse=True))
-        self._rows.setdefault(name, []).append(row)
-        self.by_row[row] = name
-        for term in set(name):
-            self._by_term.setdefault(term, []).append(row)
-
-    def __len__(self) -> int:
-        """Number of different names."""
-        return len(self._rows)
-
-    def rows(self, name: Name) -> list[int]:
-        """The rows of that name, dead ones included."""
-        return self._rows.get(name, [])
-
-    def rows_with(self, term: str) -> list[int]:
-        """The rows whose names hold a term, dead ones included."""
-        return self._by_term.get(term, [])
-
-    def mentioned(self, terms: Sequence[str], living: Callable[[Sequence[int]], list[int]]) -> dict[Name, list[int]]:
-        """The names that occur in a text, each with its living rows. A name without a living row is left out.
-
-        If names overlap in the text, the name that begins first counts; of names that begin at one term, the longest.
-
-        Args:
-            terms: The terms of the text, in order.
-            living: Returns the rows, among those given, that are alive.
-        """
-        found: dict[Name, list[int]] = {}
-        stop, lengths_of = 0, self._lengths
-        for at in [at for at, term in enumerate(terms) if term in lengths_of]:
-            if at < stop:
-                continue
-            for length in lengths_of[terms[at]]:
-                name = tuple(terms[at : at + length])
-                if (rows := self._rows.get(name)) and (rows := living(rows)):
-                    found[name] = rows
-                    stop = at + length
-                    break
-        return found
 
 
 class Named(NamedTuple):
     """The rows to which a query refers, and the rows that get the weight of a mentioned name, too; see the module."""
 
     rows: dict[int, float]
-    """Row -> name(query, row)."""
-    mentioning: dict[int, float]
-    """Row -> the weight of the name that its text holds; without the rows in `rows`."""
+    """Row -> w(its name), for the rows whose names the query mentions."""
+    holding: dict[int, float]
+    """Row -> w(name), for further rows: those that hold all terms of a mentioned name, and more of the query."""
 
     def pool_fields(self, rows: Ints) -> dict[str, Any]:
         """The fields "named" and "mentioning" of a pool of these rows."""
         if not self.rows:
             return {}
-        fields = {"named": self.rows, "mentioning": self.mentioning}
+        fields = {"named": self.rows, "mentioning": self.holding}
         return {name: np.array([weights.get(row, 0.0) for row in rows.tolist()]) for name, weights in fields.items()}
 
 
@@ -224,30 +103,33 @@ class References:
     """Whether shared rare terms count."""
 
     def named_by(self, text: str) -> Named:
-        """The rows whose names occur in `text`, the text of the query, and further rows; see `Named`."""
+        """The rows to which the query refers, and further rows; see `Named`. `text` is the text of the query."""
         found: dict[Name, list[int]] = {}
         for terms in self.index.terms_in_order(text) if self.names else ():
             found |= self.names.mentioned(terms, self.index.living)
         weights = {name: weight for name, rows in found.items() if (weight := self._weight(name, len(rows)))}
         if not weights:
             return Named({}, {})
-        holding = {name: self._holding_all(_codes_of(name) or name) for name in weights}
-        rows = distinct(np.fromiter(chain(*(found[name] for name in weights), *holding.values()), np.int64))
+        holders = {name: self._holding_all(_codes_of(name) or name) for name in weights}
+        rows = distinct(np.fromiter(chain(*(found[name] for name in weights), *holders.values()), np.int64))
         weights_held = _sums_held(self._term_weights(), self.index.held(self.query.terms, rows, self.config))
         held = dict(zip(rows.tolist(), weights_held.tolist(), strict=True))
         named: dict[int, float] = {}
-        mentioning: dict[int, float] = {}
+        holding: dict[int, float] = {}
         for name, weight in weights.items():
             named.update((row, weight) for row in found[name] if self.allowed[row])
             most = max(held[row] for row in found[name])
-            mentioning.update((row, weight) for row in holding[name] if held[row] > most and self.allowed[row])
-        return Named(named, {row: weight for row, weight in mentioning.items() if row not in named})
+            holding.update((row, weight) for row in holders[name] if held[row] > most and self.allowed[row])
+        return Named(named, {row: weight for row, weight in holding.items() if row not in named})
 
     def links_of(self, sources: Ints, terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]]) -> Links | None:
-        """The references from `sources` with a weight above 0; None: there are none.
+        """The references i -> j with a weight above 0 for each i in `sources`; None: there are none.
+
+        A query of one term has none: no other term could be needed beside it.
 
         Args:
-            sources: (S,) living rows whose references are sought, rising.
+            sources: (S,) the rows i, living and rising: the best rows of the search and those that the query names.
+                These are no sources in the sense of `Chunk.source`.
             terms_of: Returns the terms of each row's text, in order.
         """
         weights = self._term_weights()
@@ -272,7 +154,10 @@ class References:
         return Links(source[kept], target[kept], weight[kept]) if kept.any() else None
 
     def _by_name(self, sources: Ints, terms: Sequence[Sequence[str]]) -> Floats:
-        """(5, E): index in `sources`, target row, name, 0, and part, as in the module's formulas."""
+        """A column for each reference by a name or its part: index in `sources`, target row, name, 0, part.
+
+        The values are those of the module's formulas; 0 is in the place of `rare`. A pair may have several columns.
+        """
         found: list[tuple[int, int, float, float, float]] = []
         queried = [term.text for term in self.query.terms]
         for at, row in enumerate(sources.tolist()):
@@ -282,16 +167,15 @@ class References:
             own = self.names.by_row.get(row)
             if own is not None:
                 weight = BACKWARD * self._weight(own, len(self.index.living(self.names.rows(own))))
-                mentioning = self._holding_all(own) if weight else []
-                found += [(at, other, weight, 0.0, 0.0) for other in mentioning if other != row]
+                holding = self._holding_all(own) if weight else []
+                found += [(at, other, weight, 0.0, 0.0) for other in holding if other != row]
             by_part = self._by_part(set(terms[at]).difference(queried))
             found += [(at, other, 0.0, 0.0, weight) for other, weight in by_part if other != row]
         table: Floats = np.array(found, dtype=np.float64).reshape(-1, 5).T
         return table
 
     def _by_part(self, terms: Collection[str]) -> list[tuple[int, float]]:
-        """(row, part(text, row)) for a text that holds `terms`, for each row whose name's rarest term t is among
-        `terms`, of which the query has none."""
+        """(j, part(i, j)) for each row j with a part above 0, if `terms` are the terms of i that the query lacks."""
         found: list[tuple[int, float]] = []
         in_names = [term for term in terms if self.names.rows_with(term)]
         for term, df in zip(in_names, self.index.corpus.frequencies(in_names), strict=True):
@@ -303,7 +187,7 @@ class References:
         return found
 
     def _by_rare_term(self, sources: Ints) -> Floats:
-        """(5, E): index in `sources`, target row, 0, rare, 0; a column for each shared rare term."""
+        """As `_by_name`, with a column for each shared rare term: index in `sources`, target row, 0, rare, 0."""
         source, target, df = self.index.sharing_rare(sources, RARE_DOCUMENTS)
         of_source, of_target = self.index.corpus.sources[sources[source]], self.index.corpus.sources[target]
         other = (target != sources[source]) & ((of_source != of_target) | (of_source == NO_SOURCE))
@@ -325,13 +209,14 @@ class References:
         return min(zip(self.index.corpus.frequencies(name), name, strict=True))
 
     def _weight(self, name: Name, chunks: int) -> float:
-        """min(1, 10 / df of the name's rarest term) / chunks; 0 if `chunks` is 0 or above NAME_CHUNKS_MAX."""
+        """w(name) of a name that `chunks` living chunks have; 0 if there is no such chunk."""
         if not 0 < chunks <= NAME_CHUNKS_MAX:
             return 0.0
         return min(1.0, NAME_DOCUMENTS / max(self._rarest(name)[0], 1)) / chunks
 
     def _holding_all(self, name: Name) -> list[int]:
-        """The rows that hold all terms of a name; none if more than MENTION_DOCUMENTS_MAX hold the rarest."""
+        """The rows that hold all terms of a name, in any order; none if more than MENTION_DOCUMENTS_MAX rows hold the
+        rarest."""
         corpus = self.index.corpus
         rows = corpus.rows_of_rare(corpus.codes_of([self._rarest(name)[1]]), MENTION_DOCUMENTS_MAX)[1]
         terms = self.index.scorer(self.config).query(dict.fromkeys(name, 1.0)).terms
@@ -346,7 +231,7 @@ def _sums_held(weights: Floats, held: Mask) -> Floats:
 
 
 def _largest(table: Floats) -> Floats:
-    """(5, E): the table with each pair of source and target once, with the largest value in each of the other rows."""
+    """The table with one column for each pair of source and target: in each further line, the largest of its values."""
     table = table[:, np.lexsort((table[1], table[0]))]
     new = np.ones(table.shape[1], dtype=np.bool_)
     new[1:] = (table[:2, 1:] != table[:2, :-1]).any(axis=0)

@@ -17,9 +17,10 @@ from umi_common.errors import SearchUnavailable
 from umi_common.pool import Floats, Ints, Links, Pool, source_codes
 from umi_common.protocols import RecallRequest
 from umi_common.stores.arrays import distinct
+from umi_common.stores.chunk_names import Names
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.lexical.top_k import LexicalHits
-from umi_common.stores.references import Named, Names, References
+from umi_common.stores.references import Named, References
 from umi_common.stores.rows.rows import UNKNOWN, Mask, Rows, RowTable
 from umi_common.stores.values import RecallTrace
 from umi_common.types import microseconds

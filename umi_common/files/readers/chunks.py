@@ -30,7 +30,7 @@ from umi_common.files.readers.passages import Heading, Passage, Table, passages
 from umi_common.files.readers.pdf import PdfPages, PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_name, decoded_text, file_errors, open_regular, read_all
 from umi_common.frameworks.records import PlaceKeys, may_be_offset, time_in, to_chunk
-from umi_common.stores.references import PATH_CHARACTERS, PATH_END
+from umi_common.stores.chunk_names import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 

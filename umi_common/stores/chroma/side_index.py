@@ -22,12 +22,12 @@ from umi_common.filters.tree import comparisons
 from umi_common.pool import NO_SOURCE, Ints, Vectors, unit_vectors
 from umi_common.stores.chroma.collection import ChromaCollection, Record
 from umi_common.stores.chroma.records import KEY, ReadRecord, is_text, readable_chunk, record_digest
+from umi_common.stores.chunk_names import Names
 from umi_common.stores.corpus_stats import Calibration
 from umi_common.stores.ledger.codec import Head
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.index import LexicalIndex
-from umi_common.stores.references import Names
 from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import MISSING, Rows, RowTable
 from umi_common.types import Chunk, microseconds

@@ -21,6 +21,7 @@ from umi_common.config import AnalyzerConfig
 from umi_common.embedders.cache import LruCache
 from umi_common.filters import Filter
 from umi_common.pool import Vectors
+from umi_common.stores.chunk_names import BEGINNING, Names
 from umi_common.stores.corpus_stats import Calibration
 from umi_common.stores.dense.cosines import QuantisedRows
 from umi_common.stores.dense.vectors import VECTORS, VectorRows
@@ -30,7 +31,6 @@ from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.file import Saved
 from umi_common.stores.lexical.index import LexicalIndex
-from umi_common.stores.references import BEGINNING, Names
 from umi_common.stores.rows.metadata import MetadataColumns, allowed_rows
 from umi_common.stores.rows.rows import MISSING, Mask, Rows, RowTable
 from umi_common.stores.rows.unread_columns import KEYS, UnreadColumns, to_save
