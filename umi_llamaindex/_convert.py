@@ -73,19 +73,23 @@ SKIP_ADVICE = '; from_nodes(..., on_invalid="skip") or UmiVectorStore(on_invalid
 
 
 class Places:
-    """The position of the next node of each source, for nodes that state no position.
+    """Gives positions to nodes whose metadata state none. By its position, a chunk is in reading order in its source.
+
+    A node with a `document_start`, an index of a character, gets this number, added to the first free position when its
+    document began. Another node gets the first free position. So two documents of one source, each with nodes that
+    start at 0 and 900, get 0, 900, 901 and 1801.
 
     Args:
-        free: Source -> position of its first node; 0 for other sources.
+        free: Source -> its first free position before these nodes; 0 for other sources.
     """
 
     def __init__(self, free: Mapping[str | None, int] | None = None) -> None:
         self._free = Counter(free)
         self._begun: dict[tuple[str | None, str | None], int] = {}
-        """(source, document) -> position of the document's beginning."""
+        """(source, document) -> first free position when the first node of the document came."""
 
     def of(self, node: BaseNode, source: str | None) -> int:
-        """The node's `document_start`, after the documents of the source before; else the first free position."""
+        """The node's position. If the source is the node's document itself, nothing is added to `document_start`."""
         start = document_start(node)
         if start is None:
             return self._free[source]
@@ -115,8 +119,8 @@ def to_chunks(
     Args:
         nodes: Text nodes in reading order.
         keys: Metadata keys of source, position and time.
-        following: Gives positions and takes those that it gave to the chunks. None: the position is the node's
-            `document_start`, if it has one.
+        following: Gives a position for each node. If the node becomes a chunk, this position is then taken, also if
+            the metadata state another. None: the position is the node's `document_start`, if it has one.
         skipped: A node that cannot be stored, or repeats the id of an earlier node, is appended here and left out.
             None: a node that cannot be stored raises, and repeated ids are kept.
         advice: Appended to the error message for a node that cannot be stored.
@@ -278,9 +282,8 @@ def _is_random(id: str) -> bool:
 
 
 def of_documents(ids: Sequence[str]) -> dict[str, Any]:
-    """A filter for the nodes of the documents with these ids, and for these documents, if they were stored unsplit.
-
-    If `ids` is empty, no node passes.
+    """A filter that passes the nodes of the documents with these ids. A document that was stored unsplit, as a node
+    without a document, passes by its own id. If `ids` is empty, no node passes.
     """
     if not ids:
         return {REF_DOC_ID: {"$exists": True, "$not": {"$exists": True}}}
@@ -302,7 +305,7 @@ def to_scored_node(hit: Hit, score: NodeScore = "score") -> NodeWithScore:
     if score == "relevance" and hit.relevance is None:
         raise SearchUnavailable(
             "score='relevance': the relevance is not known, because the store answered by BM25 alone and gives no "
-            "upper bound of its scores (Pool.lexical_bound); retrieve with score='score'"
+            "upper bound of its scores (for authors of stores: Pool.lexical_bound); retrieve with score='score'"
         )
     return NodeWithScore(node=to_node(hit.chunk), score=hit.score if score == "score" else hit.relevance)
 
@@ -330,8 +333,8 @@ def restored(metadata: dict[str, Any], text: str) -> BaseNode:
 def _added_metadata(node: BaseNode) -> dict[str, Any]:
     """Metadata to store beside the node's own: its JSON without the text, its id, its document's id, its start.
 
-    The JSON of an index node also holds the node that the index node refers to. For an index node of a retriever or an
-    engine, the JSON holds only the `index_id`.
+    The JSON of an index node also holds the node that the index node refers to. If this is a retriever or an engine in
+    place of a node, the JSON holds the `index_id`, but not the object.
 
     Raises:
         InvalidChunk: If the node cannot be written as JSON.

@@ -15,8 +15,9 @@ The forms are inserted in a text before it is split at white space. Those of one
     20 x 30   20×30   20 by 30                  20x30
     1.96 m   196cm   1,960 millimetres          1960mm
     Part V                                      5
-    minus 10 °C                                 -10, in place of 10
     insur- ance (on two lines)                  insurance
+
+In "minus 10 °C", a "-" is inserted before the 10.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ from umi_common.stores.lexical.numbers_in_tokens import may_be_date
 from umi_common.times import MONTHS, with_plain_letters
 
 WHOLE = "\ue000"
-"""First character of a word of `with_common_forms` whose other characters are one term, which is not analysed. It is a
-character of Unicode's private use area, which has no meaning in texts."""
+"""First character of a word that `with_common_forms` inserts as a term: its other characters are not analysed. It is in
+Unicode's private use area, so it has no meaning in texts."""
 
 
 def with_common_forms(text: str) -> str:
-    """The text with the common form behind each number, as in the table above."""
+    """The text with the common form behind each number, as in the table above. Each step also reads what the steps
+    before it inserted."""
     if "-\n" in text:
         text = _CUT_WORD.sub(r"\g<0> \1\2", text)
     text = _ROMAN_DIGIT.sub(_and_decimal, text)
@@ -40,10 +42,10 @@ def with_common_forms(text: str) -> str:
         text = _MINUS.sub(r"\g<0>-", text)
     if any(map(text.lower().__contains__, _WORDS_OF_SPELLED)):
         text = _SPELLED.sub(_and_digits, text)
-    if _HINT.search(text) is None:
-        return text
-    text = _SIZE.sub(_and_by, _ROUND.sub(_and_whole, _MEASURE.sub(_and_in_base_unit, text)))
-    return _CLOCK.sub(_and_clock, _TWELVE_HOURS.sub(_and_24_hours, _GROUPS.sub(_and_joined, text)))
+    if _HINT.search(text) is not None:
+        for pattern, replacement in _STEPS_OF_HINT:
+            text = pattern.sub(replacement, text)
+    return text
 
 
 def in_base_units(text: str) -> str:
@@ -60,7 +62,8 @@ def days_in_words(text: str) -> list[str]:
 
 
 def _lower(word: str) -> str:
-    """The word in lower case, as in the tables: "litre" for "LİTRE", which a pattern finds that ignores case."""
+    """The word as the tables have it, in lower case and with plain letters: "litre" for "LİTRE". A pattern that ignores
+    case also matches the latter."""
     return with_plain_letters(word).lower()
 
 
@@ -133,7 +136,8 @@ _ROUND = re.compile(
 )
 """A number before a name of `_ZEROS_OF`: 1.5M, 1.5 million."""
 _CURRENCY = re.compile(r"(?:[$€£]|\b(?:EUR|USD|GBP|CHF)) ?\Z")
-"""A currency at the end of the text before a number. Without one, "1.5 m" is a length, and "5b" as in "item 5b"."""
+"""A currency at the end of the text before a number. Without it, "1.5 m" is a length and no number of millions, and
+"5b" is a label, as in "item 5b", and no number of billions."""
 
 
 def _and_whole(number: re.Match[str]) -> str:
@@ -206,7 +210,7 @@ _UNITS = {
     )
     for name in names.split()
 }
-"""Name of a unit without a plural's s or n -> (base unit, p): a kg is 10 ** 6 mg. The base units are mm, mg and ml."""
+"""Name of a unit without a plural's s or n -> (base unit, power of ten): a kg is 10 ** 6 mg."""
 _LONG_UNITS = "|".join(sorted((name for name in _UNITS if len(name) > 1), key=len, reverse=True))
 _MEASURE = re.compile(
     rf"""(?P<whole> \d (?<![\w.,/:-]\d) (?<!\d[ ]\d)                     # the first digit of a number
@@ -219,7 +223,7 @@ _MEASURE = re.compile(
 
 
 def _and_in_base_unit(measure: re.Match[str]) -> str:
-    """For "1.96 m": "1.96 m 1960mm " with `WHOLE` before 1960mm. A text "1960mm" stays, because it has this term."""
+    """For "1.96 m": "1.96 m 1960mm " with `WHOLE` before 1960mm. "1960mm" stays: it is analysed to this term anyway."""
     in_base_unit = _in_base_unit(measure)
     has_it = measure[0] == in_base_unit and "." not in in_base_unit
     return measure[0] if has_it else f"{measure[0]} {WHOLE}{in_base_unit} "
@@ -235,7 +239,8 @@ def _in_base_unit(measure: re.Match[str]) -> str:
 
 
 _ROMAN_DIGIT = re.compile(r" [IVXivx](?!\w|['.-]\w)")
-"""A space and a Roman number of one digit. Longer ones are forms of a word in word_forms.txt: "ii 2"."""
+"""A space and a Roman number of one digit. Queries find longer ones by word_forms.txt, where each line has the forms of
+one word, such as "2 two ii"."""
 _ROMAN = {"I": "1", "V": "5", "X": "10"}
 _NUMBERED = frozenset(
     (  # noqa: SIM905 a list would take forty lines
@@ -274,5 +279,14 @@ _HINT = re.compile(
                        | m[eè]t | gram | lit ) )""",
     re.VERBOSE,
 )
-"""Each number that these six patterns find contains a match of this one. Most texts have none, and are not searched for
-the six."""
+"""Each number behind which a step of `_STEPS_OF_HINT` inserts a form contains a match of this pattern. Most texts have
+none, and skip these steps."""
+_STEPS_OF_HINT = (
+    (_MEASURE, _and_in_base_unit),
+    (_ROUND, _and_whole),
+    (_SIZE, _and_by),
+    (_GROUPS, _and_joined),
+    (_TWELVE_HOURS, _and_24_hours),
+    (_CLOCK, _and_clock),
+)
+"""(pattern, replacement), in the order in which they are applied."""

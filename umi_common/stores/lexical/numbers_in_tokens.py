@@ -1,7 +1,10 @@
 """Common forms of tokens that are numbers or codes, indexed beside the forms in the text.
 
-A code is a token such as FY24, 1.2.0 or INV-000123: with digits, or of parts that a sign joins, such as "." or "-".
-Forms of numbers that contain spaces are in `numbers_in_text`.
+A piece is a part of a text between white space, and holds tokens: "(src/mail.py:42)" is a piece with the token
+src/mail.py:42. The segments of a token are its parts between signs: src, mail, py and 42. Its codes are the token
+itself, as FY24 or INV-000123, and its parts that also have several segments. It is cut first at a ":" before a number,
+then at each "/": src/mail.py, mail.py. "well-known" is no code; see `analyzer._codes`. Forms of numbers that contain
+spaces are in `numbers_in_text`.
 
     token                                       further term
     030/555-0199   978-3-16-148410-0            0305550199   9783161484100   (`is_grouped`)
@@ -35,7 +38,7 @@ def with_decimal_point(piece: str) -> str:
 _GROUPED_CODE = re.compile(
     r"\d{1,3}(?:\.\d{3})+|(?=(?:[./-]?\d){8})(?!(?:\d{1,3}\.){3}\d{1,3}(?:/\d+)?\Z)\d+(?:[./-]\d+)+"
 )
-"""250.000, 978-3-16-148410-0 or 030/555-0199, but not an IP address."""
+"""250.000, 978-3-16-148410-0 or 030/555-0199, but no IP address, unless its last three parts have three digits."""
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _DATE_LENGTH = 8
 """Largest number of digits of a date."""
@@ -73,9 +76,9 @@ def common_terms(terms: Iterable[str], segments: Sequence[str], codes: Sequence[
     decimal numbers without their unit, versions without .0, years in full, ISO dates.
 
     Args:
-        terms: The terms of the token.
-        segments: Its parts, split at each sign that joins them: src, mail, py and 42 of src/mail.py:42.
-        codes: The codes in it, such as src/mail.py:42, src/mail.py and mail.py; a token of one part is itself in it.
+        terms: The terms of the token, of its parts and of its parts joined.
+        segments: The segments of the token.
+        codes: The codes of the token, as `analyzer._codes` finds them; for a token of one segment, the token alone.
     """
     numbers = [term for term in terms if term.isdecimal()]
     shorter = [zeros.string[zeros.end() :] for term in numbers if (zeros := _ZEROS.match(term))]
@@ -107,7 +110,8 @@ _NEGATIVE = re.compile(r"(?:\A|[=:(])[-\u2212](\d+(?:[.,]\d+)?)(?![\d-])")
 """A number with its minus sign: -10, (-10), temp=-10."""
 _SIGNS = {"%": "percent", "€": "euro", "$": "dollar", "£": "pound"}
 _SIGN = re.compile(r"(?<=\d)[%€$£]|[€$£](?=\d)|\A[%€£]\Z")
-"""A sign of `_SIGNS` beside a digit, or alone, as in "50 %"; a "$" alone often begins a command."""
+"""A sign of `_SIGNS` behind a digit, a currency before one, or a sign that is alone in its piece, as in "50 %". A "$"
+alone is left out, since it often begins a command."""
 
 
 def signs(piece: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Other spellings of words: without accents, with two letters for an umlaut, one edit away.
 
-The queries "Muller" and "Mueller" also find "Müller" (`Spellings`). So does "Mulller", if no text holds that word
-(`one_edit_away`).
+The queries "Muller" and "Mueller" also find "Müller" (`Spellings`). The query "Mulller" finds "Muller", if no text
+holds "Mulller" (`one_edit_away`); it does not find "Müller", which differs in two letters.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def with_umlauts(text: str) -> str:
 
 
 def one_edit_away(word: str) -> Iterator[str]:
-    """The words with the same first letter that differ by one letter (inserted, deleted or replaced) or by two adjacent
-    letters that are swapped."""
+    """The words with the same first letter that differ by one ASCII letter (inserted, deleted or replaced) or by two
+    adjacent letters that are swapped. Some come several times, and the word itself is among them."""
     for at in range(1, len(word) + 1):
         before, after = word[:at], word[at:]
         if after:
@@ -57,7 +57,7 @@ class Spellings:
     read meanwhile.
 
     Args:
-        stems: Returns the terms of a word, which are mostly its stem alone.
+        stems: Returns the terms of a word: its stem, and for a code further terms.
     """
 
     def __init__(self, stems: Callable[[str], Sequence[str]]) -> None:

@@ -1,4 +1,5 @@
-"""Texts to term codes, for indexing. The codes of pieces of text are cached, because most pieces occur often."""
+"""Texts to term codes, for indexing. A piece is a part of a text between white space (`analyzer.pieces`). The codes of
+pieces are cached, because most pieces occur often."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from umi_common.stores.lexical.corpus import Numbered
 from umi_common.stores.lexical.segment import Int32s
 
 LETTERS_KEPT = 200_000
-"""Largest total length of the pieces whose terms are cached for one analyzer, in characters: some 20,000 pieces, 4 MB.
-A full cache is emptied."""
+"""Total length of the pieces whose terms are cached for one analyzer, in characters: some 20,000 pieces, 4 MB. A cache
+that exceeds it is emptied before the next TEXTS_A_STEP texts."""
 TEXTS_A_STEP = 1_000
 """Number of texts whose pieces are looked up together; the pieces of so few texts fit into the processor's cache."""
 
