@@ -1,8 +1,8 @@
 """The arrays of a store that have one entry per row: one row for each chunk, removed ones included.
 
-In: the ledger, arrays that an earlier process saved, and the changes of each commit. Out: a `StoreSnapshot` after each
-change. When rows get new numbers, a new `RowData` replaces all arrays. A search keeps the snapshot that it started
-with, so a row number means the same chunk from its start to its end.
+In: the ledger (the SQLite file that holds all chunks), arrays that an earlier process saved, and the changes of each
+commit. Out: a `StoreSnapshot` after each change. When rows get new numbers (`fresh`), a new `RowData` replaces all
+arrays. A search keeps the snapshot that it started with, so a row number means the same chunk throughout the search.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ CACHED_CHARACTERS_MAX = 8_192
 """Number of characters of the longest text that is cached, so that the texts of 8,192 chunks in ASCII take at most
 64 MB."""
 DECODED_AT_ONCE = 1_000
-"""Number of rows whose metadata are decoded together; the garbage collector would visit more dicts repeatedly."""
+"""Number of rows whose metadata are decoded together. If all were, the garbage collector would visit all dicts again
+and again."""
 SAVE_EVERY = 50_000
 """The arrays are saved when the number of rows added or removed since the last save reaches this plus an eighth of the
 store's rows. After a crash, opening the store reads the unsaved rows from the ledger: under 1 s for 50,000."""
@@ -57,7 +58,8 @@ class StoreSnapshot:
     mark: Mark
     rows: Rows
     vectors: Vectors
-    """(n, dim) unit rows, or zeros; (n, 0) in a store that never held a chunk."""
+    """(n, dim) rows of length 1, or of zeros: of chunks without a vector, and of some removed chunks. (0, 0) in a store
+    that never held a chunk."""
     present: Mask | None
     """(n,) whether the row's vector is not zeros; None: no vector is zeros."""
     lexical: LexicalIndex
@@ -68,10 +70,12 @@ class StoreSnapshot:
 
     @property
     def has_columns(self) -> bool:
-        """Whether a filter can be evaluated: the metadata columns were read, and no later than this snapshot. Earlier
-        snapshots hold chunks that were replaced before the reading; the columns lack their metadata."""
-        read = self.row_data.columns_from
-        return read is not None and self.mark.seq >= read.seq and self.mark.deletion >= read.deletion
+        """Whether a filter can be evaluated: the metadata columns were made, from a commit no later than this snapshot.
+        If the commit is later, chunks of this snapshot may have been removed before it, and have no metadata."""
+        made = self.row_data.metadata
+        if not isinstance(made, MadeColumns):
+            return False
+        return self.mark.seq >= made.mark.seq and self.mark.deletion >= made.mark.deletion
 
     def mask(self, where: Filter | None, window: TimeRange | None) -> Mask | None:
         """(n,) whether each row is living and passes the filter and the time range; None: all rows do.
@@ -79,6 +83,14 @@ class StoreSnapshot:
         With a filter, the snapshot must have the metadata columns.
         """
         return allowed_rows(self.rows, self.row_data.columns, where, window)
+
+
+class MadeColumns(NamedTuple):
+    """Metadata columns, by which filters are evaluated."""
+
+    columns: MetadataColumns
+    mark: Mark
+    """The commit as of which they were read from the ledger or saved; they may lack chunks that were removed before."""
 
 
 class _Loaded(NamedTuple):
@@ -89,8 +101,8 @@ class _Loaded(NamedTuple):
     calibration: Calibration
     vectors: VectorRows
     change: Change
-    unread: UnreadColumns | None
-    """The saved metadata columns; None: there are none."""
+    metadata: UnreadColumns | None
+    """See `RowData.metadata`."""
 
 
 class RowData:
@@ -108,14 +120,11 @@ class RowData:
         self._ledger = ledger
         self._directory, self.analyzer = directory, Analyzer(analyzer)
         self._cached: LruCache[int, Chunk] = LruCache(CHUNKS_CACHED)
-        self.columns: MetadataColumns | None = None
-        """The metadata of the rows; None: not read yet."""
-        self.columns_from: Mark | None = None
-        """State of the ledger from which the columns were read or saved."""
-        self._unread: UnreadColumns | None = None
-        """The metadata of the rows until `columns` is made from it; None: the ledger must be read for that."""
+        self.metadata: MadeColumns | UnreadColumns | None = None
+        """The metadata of the rows. `UnreadColumns`: the columns can be made from these. None: they must be read from
+        the ledger. `read_columns` makes `MadeColumns` of both, which then stay."""
         self._names: Names | None = None
-        """The names of the rows; None: not read yet."""
+        """The names of the rows, which are their headings; None: not read yet."""
         self._reading = threading.Lock()
         """Held while the metadata columns or the names are read from the ledger, or get new rows."""
         self.lexical_fault: str | None = None
@@ -128,17 +137,17 @@ class RowData:
                 change = ledger.changes(connection, None)
                 assert change is not None  # it may be None only for the changes after a mark
                 vectors = VectorRows.of(np.zeros((0, 0), dtype=np.float32))
-                unread = None if directory is None or ledger.read_only else UnreadColumns(change.mark)
-                loaded = _Loaded(LexicalIndex(self.analyzer), RowTable(), Calibration(), vectors, change, unread)
-            self._index, self.table, self.calibration, self._vectors, change, self._unread = loaded
+                metadata = None if directory is None or ledger.read_only else UnreadColumns(change.mark)
+                loaded = _Loaded(LexicalIndex(self.analyzer), RowTable(), Calibration(), vectors, change, metadata)
+            self._index, self.table, self.calibration, self._vectors, change, self.metadata = loaded
             self._mark, self._rows = change.mark, self.table.snapshot()
             self.apply(change)
             if columns and not self._use_unread():
                 self._read_columns(connection)
 
     def _saved_arrays(self, connection: Connection) -> _Loaded | None:
-        """The saved arrays. None: there are none that the ledger's changes complete, or the number of rows afterwards
-        would not be the number of the ledger's chunks."""
+        """The saved arrays. None: there are none of a commit in the ledger's history, or with the changes since that
+        commit they would not have as many chunks as the ledger."""
 
         def belongs(at: Mark) -> bool:
             return self._ledger.deleted(connection, at) is not None
@@ -154,13 +163,13 @@ class RowData:
         table = RowTable(saved.facts["ids"], *by_row, saved.sources)
         alive = corpus.alive.copy()
         alive[table.snapshot().rows_of_seqs(change.deleted)] = False
-        count = self._ledger.rows(connection)
+        count = self._ledger.rows(connection)  # counted; `Ledger.count` is the number that the last write stored
         if np.count_nonzero(alive) + len(change.heads) != count:
             return None
         vectors = self._saved_vectors(saved, alive, count, connection)
         keys = saved.facts.get(KEYS)
-        unread = None if keys is None else UnreadColumns(saved.mark, keys, arrays, len(saved.seqs))
-        return _Loaded(index, table, Calibration(arrays["id checksums"]), vectors, change, unread)
+        metadata = None if keys is None else UnreadColumns(saved.mark, keys, arrays, len(saved.seqs))
+        return _Loaded(index, table, Calibration(arrays["id checksums"]), vectors, change, metadata)
 
     def _saved_vectors(self, saved: Saved, alive: Mask, count: int, connection: Connection) -> VectorRows:
         """The vectors of the saved rows: from the files that were saved with the index, or else from the ledger.
@@ -181,8 +190,7 @@ class RowData:
 
     def apply(self, change: Change) -> StoreSnapshot:
         """Add a change, and return the snapshot after it. If an exception is raised, the data are inconsistent and must
-        be built again. An error of the lexical index sets `lexical_fault` and is not raised, because the write is
-        already committed."""
+        be built again. An error of the lexical index only sets `lexical_fault`, because searches work without it."""
         dead = self._rows.rows_of_seqs(change.deleted)
         rows = self.table.append(change.heads)
         self.table.remove(dead)  # after the append, so that readers always find a row of a replaced id
@@ -202,12 +210,13 @@ class RowData:
         with self._reading:  # `names` and `read_columns` read the rows of `_rows`, so it is replaced with the lock held
             if self._names is not None:
                 self._names.add(rows.tolist(), change.texts)
-            if self.columns is not None and len(rows):
-                self.columns.add(rows.tolist(), [decode_metadata(text) for text in change.metadata])
-            elif self._unread is not None:
-                self._unread.add(rows, change.metadata)
-                if self._ledger.read_only and self._unread.later > SAVE_EVERY:  # no save will write these rows
-                    self._use_unread()
+            metadata = self.metadata
+            if isinstance(metadata, UnreadColumns):
+                metadata.add(rows, change.metadata)
+                if self._ledger.read_only and metadata.later > SAVE_EVERY:
+                    self._use_unread()  # no save will write these rows, so their JSON would stay
+            elif metadata is not None and len(rows):
+                metadata.columns.add(rows.tolist(), [decode_metadata(text) for text in change.metadata])
             self._mark, self._rows = change.mark, now
         return self.snapshot
 
@@ -243,8 +252,13 @@ class RowData:
         """The int8 codes of the vectors."""
         return self._vectors.quantised
 
+    @property
+    def columns(self) -> MetadataColumns | None:
+        """The metadata columns; None: they were not made yet."""
+        return self.metadata.columns if isinstance(self.metadata, MadeColumns) else None
+
     def read_columns(self) -> None:
-        """Make the metadata columns, unless they were made: from the saved ones, or else from the ledger."""
+        """Make the metadata columns, unless they were made: from `UnreadColumns`, or else from the ledger."""
 
         def read() -> None:
             with self._ledger.snapshot() as connection:
@@ -255,14 +269,12 @@ class RowData:
                 self._ledger.retry_read(read)
 
     def _use_unread(self) -> bool:
-        """Make the metadata columns from the saved ones and the rows added since; returns False if that is impossible.
-        Afterwards, `_unread` is None."""
-        unread, self._unread = self._unread, None
-        columns = None if unread is None else unread.read()
-        if unread is None or columns is None:
+        """Make the metadata columns from `UnreadColumns`, and return True. If that is impossible, `metadata` becomes
+        None, and False is returned. The columns must not have been made."""
+        unread, self.metadata = self.metadata, None
+        if not isinstance(unread, UnreadColumns) or (columns := unread.read()) is None:
             return False
-        self.columns = columns
-        self.columns_from = unread.mark  # set last: `has_columns` says by it that the columns are there
+        self.metadata = MadeColumns(columns, unread.mark)
         return True
 
     def _read_columns(self, connection: Connection) -> None:
@@ -274,9 +286,7 @@ class RowData:
             some = seqs[start : start + DECODED_AT_ONCE]
             texts = [stored.get(seq, "{}") for seq in some]
             columns.add(range(start, start + len(some)), [decode_metadata(text) for text in texts])
-        read = self._ledger.mark(connection)
-        self.columns = columns
-        self.columns_from = read  # set last: `has_columns` says by it that the columns are there
+        self.metadata = MadeColumns(columns, self._ledger.mark(connection))
 
     def names(self) -> Names:
         """The names of all chunks, read from the ledger at the first call."""
@@ -313,20 +323,20 @@ class RowData:
             self._index.save(self._directory, self._mark, rows.seq, self.table.sources, arrays, facts)
             self._unsaved = 0
             with self._reading:
-                if self.columns is None:
-                    self._unread = columns
+                if not isinstance(self.metadata, MadeColumns):
+                    self.metadata = columns
             self._vectors.use_saved(self._directory, saved)
         except Exception as error:  # noqa: BLE001 the arrays can always be built again
-            log.warning("the indexes were not saved (%s); the next opening builds them from the ledger", error)
-            self._vectors.remove_unsaved(self._directory)  # of this attempt; on a full disk, the ledger needs the space
+            log.warning("the indexes were not saved (%s); the next opening reads rows since the last save again", error)
+            self._vectors.remove_unsaved(self._directory)  # the files of this attempt may fill the ledger's disk
 
     def _columns_to_save(self, facts: dict[str, Any], arrays: dict[str, Any]) -> UnreadColumns | None:
         """Add the metadata columns to the facts and arrays of a save, and return them as they are saved; None: there
         are none, or they are not saved."""
         with self._reading:
-            columns, unread = self.columns, self._unread
-        if columns is None and unread is not None:
-            columns = unread.read()
+            columns, metadata = self.columns, self.metadata
+        if isinstance(metadata, UnreadColumns):
+            columns = metadata.read()
         alive = self._rows.alive
         found = to_save(columns, alive)
         if found is None:

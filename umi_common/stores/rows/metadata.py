@@ -1,7 +1,8 @@
 """Metadata by key. A comparison is evaluated once for each distinct value of its key, and not once for each chunk.
 
-A range such as "created in the last 7 days" is new in each search, so the distinct values of its key are sorted, and
-the values that pass are found by bisection.
+The column of a key has its distinct values, each at the index that is its code, and for each row the code of its value.
+The results of the last filters are cached. A range such as "created in the last 7 days" is new in each search and not
+in the cache, so the distinct values are also sorted, and the values in a range are found by bisection.
 """
 
 from __future__ import annotations
@@ -25,26 +26,27 @@ from umi_common.stores.rows.rows import Mask, Rows
 from umi_common.types import Metadata, MetadataValue, TimeRange
 
 NO_VALUE = 0
-"""Code in the rows that lack the key or hold None under it."""
+"""Code of None, and of the rows that lack the key."""
 
 CACHED_MAX = 32
 """Largest number of cached masks, one for each filter."""
 
 COMPARING = frozenset({"$eq", "$in", *ORDERINGS})
 """Operators that are true only if both values are of the same kind, such as two numbers."""
-LISTS = "lists or nested values"
 BOOLEANS = "true or false"
+LISTS = "lists or nested values"
 """Name of the kind of lists, and of nested values of a framework's documents, which are stored as lists."""
 EMPTY = ("", ())
-"""Values with which a filter asks whether a value is empty, as LlamaIndex's `is_empty` does."""
+"""Values with which a filter asks whether a chunk's value is empty or missing, as LlamaIndex's `is_empty` does."""
 KINDS_READ_MAX = 1_000
 """Largest number of distinct values of a key whose kinds `other_kinds` compares, to keep it fast."""
 
 NO_VALUES = b"[null]"
-"""JSON of the values of a column without a value: `NO_VALUE` is the code of None."""
+"""JSON of the values of a column in which no row has a value: None alone, whose code is `NO_VALUE`."""
 
 _PLAIN = frozenset({str, int, float})
-"""Types whose values are their own `identity`. Calling `identity` for them, too, would double the time of `add`."""
+"""Types whose values are their own `filters.identity`, the key by which equal values are one. It differs from the value
+for booleans, because True == 1, and for lists. Calling it for the types here, too, would double the time of `add`."""
 
 
 def allowed_rows(
@@ -67,9 +69,8 @@ def allowed_rows(
 class MetadataColumns:
     """Evaluates filters over rows 0..n-1; a result is a boolean array.
 
-    Each key has one int32 code per row, which takes 4 bytes, or up to 8 after the array has grown, and a list of its
-    distinct values. Rows are only appended, so a cached mask is extended and never computed again. One writer at a
-    time; readers never wait for it.
+    A code takes 4 bytes a row, or up to 8 after the array has grown. Rows are only appended, so a cached mask is
+    extended and never computed again. One writer at a time; readers never wait for it.
     """
 
     def __init__(self) -> None:
@@ -156,8 +157,7 @@ class MetadataColumns:
         """Key -> (kinds of the values in the filter, kinds of the stored values), for keys where they have no kind in
         common: {"year": ("text", "a number")} for the filter {"year": "2021"} if years are stored as numbers.
 
-        Keys inside a `Not` are left out. An empty text or list in a filter has no kind: such a filter looks for chunks
-        that lack a value.
+        Keys inside a `Not` are left out. The values in `EMPTY` have no kind in a filter.
         """
         asked: dict[str, set[str]] = {}
         for each in comparisons(where, negated=False):
@@ -200,10 +200,11 @@ class _Column:
         self._codes = Growing.holding(codes)
         self._json = values
         self._read: dict[str, tuple[list[MetadataValue], dict[Hashable, int]]] = {}
-        """"values" -> `_known`, when it was read."""
+        """"values" -> `_known`, once it has been read. It is a dict, because `setdefault` sets a value only once, also
+        if two threads read at a time. A lock would do so, too, but could stay locked in a forked process."""
         self._sorted: dict[bool, tuple[int, Ints]] = {}
-        """For numbers (False) and texts (True): (number of `_values` read, codes of these values, the smallest value
-        first)."""
+        """For numbers (False) and texts (True): (number of `_values` searched for them, their codes, the code of the
+        smallest value first)."""
 
     @property
     def _known(self) -> tuple[list[MetadataValue], dict[Hashable, int]]:
@@ -222,7 +223,8 @@ class _Column:
         return self._known[0]
 
     def saved(self, alive: Mask) -> tuple[npt.NDArray[np.unsignedinteger[Any]], bytes]:
-        """(codes by row, JSON of the values by code) of the living rows, with new codes, in the smallest type."""
+        """(codes by row, in the smallest type; JSON of the values by code), without values that only dead rows have.
+        The codes are new; those of dead rows are NO_VALUE."""
         codes, values = np.where(alive, self._codes.view, NO_VALUE), self._values
         used = np.zeros(len(values), dtype=np.bool_)
         used[NO_VALUE] = used[codes] = True

@@ -19,12 +19,14 @@ from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import Mask
 
 KEYS = "metadata keys"
-"""Name of the saved fact that lists the keys of the columns."""
+"""Name in `Saved.facts` of the keys of the columns."""
 KEYS_MAX = 64
-"""Largest number of keys whose columns are saved. Each takes 1 to 4 bytes a row in the file, and 4 in memory."""
+"""Largest number of keys. If there are more, no column is saved. A column takes 1 to 4 bytes a row in the file, and 4
+to 8 in memory."""
 BYTES_A_ROW_MAX = 256
-"""Largest size of saved columns, in bytes a row. Each opening compares their checksum, and each save writes them; so
-long texts in the metadata are read from the ledger at the first filter."""
+"""Largest size of all columns together, in bytes for each living row. If they are larger, because of long texts in the
+metadata, none is saved, and the first filter reads all from the ledger. Otherwise they would slow down each save, which
+writes them, and each opening, which reads them to compute their checksum."""
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
