@@ -9,9 +9,9 @@ A chunk i refers to a chunk j in each of these cases:
 - The text of i holds the rarest term of the name of j ("Ohio" of "List of Ohio area codes").
 - Both texts hold the same rare term.
 
-The df of a term is the number of chunks that hold it. The weight of a query term is its idf times its weight in the
-query (`QueryTerms.weights`); that of a function word in the query is below 1. The weight of a reference grows with the
-weights of the query's terms that j holds and i lacks:
+The df of a term is the number of chunks that hold it. The weight of a query term is its idf times its factor in
+`QueryTerms.weights`, which is below 1 for a function word. The weight of a reference grows with the weights of the
+query's terms that j holds and i lacks:
 
     need(i, j)   = sum of the weights of the query's terms that j holds and i lacks / sum of all their weights
     weight(i, j) = (name(i, j) + part(i, j)) * min(1, 5 * need) + rare(i, j) * min(1, 5 * max(0, need - 0.2))
