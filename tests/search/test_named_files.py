@@ -63,6 +63,37 @@ def test_an_answer_with_the_words_of_the_question_stays_before_a_file_that_has_t
         assert umi.search("where do I enter the VAT number of my account?").ids[0] == "vat"
 
 
+def test_a_word_that_texts_of_other_files_hold_too_raises_a_file_less():
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([
+            Chunk("quiet", "Warnings are silenced with quiet = true.", source="docs/config.md", position=0),
+            Chunk("names", "Names of settings are not case sensitive.", source="docs/config.md", position=1),
+            Chunk("what", "Refreshes all packages and prints warnings.", source="docs/update.md", position=0),
+            Chunk("dry", "With --dry nothing is written.", source="docs/update.md", position=1),
+            Chunk("lock", "An update rewrites the lock file.", source="docs/lock.md", position=0),
+            Chunk("time", "Each update takes a minute.", source="docs/install.md", position=0),
+            Chunk("root", "Only root can update the system.", source="docs/install.md", position=1),
+        ])  # fmt: skip
+        assert umi.search("quiet update").ids[0] == "quiet"
+
+
+def test_the_ending_of_a_file_is_no_word_of_its_name():
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([
+            Chunk("save", "To keep a document choose Export in the menu File.", source="help/a.md", position=0),
+            Chunk("fonts", "Plain documents have no fonts.", source="help/b.md", position=0),
+            Chunk("print", "Printing in colour takes longer.", source="help/c.pdf", position=0),
+            Chunk("draft", "Menus change. Goods for export are taxed.", source="help/c.pdf", position=1),
+        ])  # fmt: skip
+        assert umi.search("menu for pdf export").ids[0] == "save"
+
+
+def test_a_file_is_found_by_a_spelling_whose_words_all_files_hold():
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(end, f"Names end in {end}.", source=f"a/x_y.{end}", position=0) for end in ("md", "rst")])
+        assert umi.search("names in x_y.rst").ids[0] == "rst"
+
+
 @pytest.mark.parametrize("path", ["", "chat", "{number}", "8d1f9c3{number}-4a1b-4c3d-9c3d-0badcafe112{number}"])
 def test_sources_that_are_no_names_change_nothing(path):
     chunks = leases(path or "x")

@@ -1,11 +1,13 @@
 """Raise the candidates of a file that the query names, such as "handbook_2023.pdf" or "the Brandl lease".
 
 Few chunks of a file hold its name, so the words of the name count as words of all its chunks. The name of a file is
-the last `COMPONENTS` components of its path, which mostly is the source of its chunks.
+the last `COMPONENTS` components of its path without the ending. The path mostly is the source of its chunks.
 
-    final(i) = `words.raised` of score(i) with g, + e(i) * the best score
+    final(i) = `words.raised` of score(i) with g and key, + e(i) * the best score
     g(p, i) = 1 if the name or the text of candidate i holds the word p of the query, else 0; function words, and words
         that no file or all files have in their names, are left out
+    key(p) = 1 / (1 + the number of candidates whose text holds p, but not the name of their file); a word that other
+        files use in their texts, such as "update", mostly names no file
     e(i) = 1 if the query spells the name of the file of i, or if the text of i holds what the query spells; else 0
 
 A query spells a name if it holds the file's name with its ending ("lease.pdf"), or without it if that has a digit or
@@ -73,14 +75,14 @@ def reorder_by_names(best: Best, *, query: str, terms_of: TermsOf) -> RankedPool
     if not parts and not spelled:
         return best.ranked
     in_texts = _keys((words_in(text) for text in best.texts), parts, key_of)
-    g = np.zeros((len(paths), len(parts)))
-    for at, (path, keys) in enumerate(zip(paths, in_texts, strict=True)):
-        g[at] = [key in held[path] or key in keys for key in parts.values()]
+    in_name = np.array([[key in held[path] for key in parts.values()] for path in paths], dtype=bool)
+    g = in_name | np.array([[key in keys for key in parts.values()] for keys in in_texts], dtype=bool)
     e = np.zeros(len(paths))
     for at, (path, text) in enumerate(zip(paths, best.texts, strict=True) if spelled else ()):
         e[at] = any(each in names[path].spellings or each in text.lower() for each in spelled)
     best.facts["named"] = int(g.any(axis=1).sum())
-    return best.sorted_by(raised(best.scores, g, WEIGHT) + best.scores.max(initial=0.0) * e)
+    keys = 1.0 / (1.0 + (g > in_name).sum(axis=0))
+    return best.sorted_by(raised(best.scores, g.astype(np.float64), WEIGHT, keys) + best.scores.max(initial=0.0) * e)
 
 
 def _keys(
@@ -107,6 +109,7 @@ def named_source(path: str) -> Name:
     file = components[-1].lower()
     bare = ENDING.sub("", file)
     spellings = (*[file] * (bare not in ("", file)), *[bare] * bool(CODE.fullmatch(bare)))
+    components[-1] = ENDING.sub("", components[-1])  # a question about "pdf" is not one about the files of this type
     return Name(name_words("/".join(components)), bare, spellings)
 
 
