@@ -84,7 +84,7 @@ def reorder_stages(
     latest_or_first = time_order(outside) if config.when.enabled and config.when.order_boost else None
     terms_of: TermsOf | None = getattr(search.store, "terms_of", None)
     if config.neighbours.enabled and config.fusion.method != "rrf" and (pool.source != NO_SOURCE).any():
-        by_names = partial(names.reorder_by_names, query=request.asked, terms_of=terms_of or words_in)
+        by_names = partial(names.reorder_by_names, query=request.asked)
         yield ReorderStage("names", CANDIDATES, by_names)
     if when is None or not when.nothing_else:
         yield from _by_numbers_and_tokens(config, request, pool, order, terms_of)
