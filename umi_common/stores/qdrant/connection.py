@@ -22,7 +22,7 @@ POINTS_AT_ONCE = 1_000
 def models() -> Any:
     """`qdrant_client.models`, imported at the first call, because the import takes seconds. Raises MissingExtra if
     qdrant-client is not installed."""
-    return optional_module("qdrant_client.models", "qdrant-client", "qdrant")
+    return optional_module("qdrant_client", "qdrant-client", "qdrant").models
 
 
 class _ClientLocks:
