@@ -4,7 +4,7 @@ In: a `RankedPool`, and the chunks of its first rows. Out: a `RankedPool` whose 
 `stages.reorder_stages` chooses the stages of a search. `search.pipeline` fetches the chunks that these stages read,
 calls the stages in this order, and then calls `rerank`:
 
-    sources/names      by whether the query names the file of the text
+    sources/names      by whether the query spells the name of the file
     number_pairs       by the query's numbers together with the words beside them; `numbers` has the forms of a number
     late_interaction   by how well the tokens of the text match the tokens of the query
     speaker            by whether the text is a message of the speaker that the query names

@@ -80,21 +80,19 @@ def up_to_last(mask: Bools) -> int:
     return int(mask.nonzero()[0].max(initial=-1)) + 1
 
 
-def raised(scores: Floats, g: Floats, weight: float, keys: Floats | float = 1.0) -> Floats:
+def raised(scores: Floats, g: Floats, weight: float) -> Floats:
     """(n,) scores, raised for the candidates that hold some of the P parts of a query. Scores below 0 stay.
 
     For part p of the query and candidate i:
 
         h(p, i) = g(p, i) / max_i g(p, i)
         w(p) = the share of candidates that do not hold p; 0 if no candidate holds p
-        raised(i) = score(i) * (1 + weight * sum_p key(p) * w(p) * h(p, i) / max(1, sum_p key(p) * w(p)))
+        raised(i) = score(i) * (1 + weight * sum_p w(p) * h(p, i) / max(1, sum_p w(p)))
 
     Args:
         g: (n, P) how well candidate i holds part p, >= 0; 0: not at all.
-        keys: (P,) key(p), 0..1.
     """
     h, w = _h_and_w(g)
-    w = w * keys
     share = (h * w).sum(axis=1) / max(1.0, w.sum())  # `h @ w` rounds equal rows differently
     return np.asarray(scores + np.maximum(scores, 0.0) * weight * share, dtype=np.float64)
 
