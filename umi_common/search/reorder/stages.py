@@ -83,7 +83,8 @@ def reorder_stages(
     outside = request.asked[:start] + request.asked[end:]  # "last" in "last week" does not ask for the latest text
     latest_or_first = time_order(outside) if config.when.enabled and config.when.order_boost else None
     terms_of: TermsOf | None = getattr(search.store, "terms_of", None)
-    if config.neighbours.enabled and config.fusion.method != "rrf" and (pool.source != NO_SOURCE).any():
+    has_sources = config.neighbours.enabled and config.fusion.method != "rrf" and (pool.source != NO_SOURCE).any()
+    if has_sources and names.MAY_SPELL.search(request.asked):
         by_names = partial(names.reorder_by_names, query=request.asked)
         yield ReorderStage("names", CANDIDATES, by_names)
     if when is None or not when.nothing_else:

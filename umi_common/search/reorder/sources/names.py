@@ -20,6 +20,8 @@ from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best
 from umi_common.types import Chunk
 
+MAY_SPELL = re.compile(r"[._\d]")
+"""A character without which a query spells no name: most queries have none, and the stage does not run."""
 PATHS = ("file_path", "file_name")
 """Metadata keys of LlamaIndex for the path of a file. The source of its nodes is mostly a random id."""
 FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
