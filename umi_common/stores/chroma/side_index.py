@@ -163,10 +163,10 @@ class SideIndex:
 
     def _replace(self, dead: Ints, heads: Sequence[Head], made: Sequence[tuple[Record, Chunk]]) -> None:
         """Remove the dead rows and append a row for each head, with its record and chunk."""
-        rows = self.table.append(heads)
-        self.table.remove(dead)
         self._digests += [record_digest(record) for record, _ in made]
         self._records += [record for record, _ in made]
+        rows = self.table.append(heads)  # after the lists, in which other threads look up the rows of the table
+        self.table.remove(dead)
         for row in dead.tolist():
             self._records[row] = None
         snapshot = self.table.snapshot()
@@ -224,12 +224,13 @@ class SideIndex:
     def records(self, ids: Sequence[str]) -> dict[str, Record]:
         """Id -> record as it was last read. The records that this process has not read yet are read from Chroma: a
         saved index holds only their digests."""
-        unread = [id for id in ids if self.last_read(id) is None]
-        for id, record in self.collection.records(unread).items():
-            if (row := self.table.row_of(id)) is not None:
-                self._records[row] = self._records[row] or record
-        known = ((id, self.last_read(id)) for id in ids)
-        return {id: record for id, record in known if record is not None}
+        found = {id: record for id in ids if (record := self.last_read(id)) is not None}
+        read = self.collection.records([id for id in ids if id not in found])
+        for id, record in read.items():
+            row = self.table.row_of(id)
+            if row is not None and self._digests[row] == record_digest(record):  # else another program changed it
+                self._records[row] = record
+        return found | read
 
     def columns(self) -> MetadataColumns:
         """The metadata columns, which the first call makes of all records."""
