@@ -13,6 +13,7 @@ from llama_index.core.retrievers import BaseRetriever as LlamaIndexRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from benchmarks.quality_sets import with_shuffled_positions
+from umi_common import DualRetriever, HybridStore
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, DatasetError, SystemFailed
 from umi_common.evaluation import Answer, compare
@@ -73,6 +74,17 @@ def test_a_function_langchain_and_llama_index_with_the_same_order_score_the_same
     assert comparison.value("mine", "mrr@5") == pytest.approx((1 + 1 / 2) / 2)
     for other in ("lc", "lc metadata", "li"):
         assert comparison.row(other).metrics == comparison.row("mine").metrics
+
+
+def test_a_retriever_that_somebody_already_has_is_compared_as_it_is(run, letters):
+    dataset = toy()
+    with HybridStore.open(embedder=letters) as store:
+        store.add(dataset.chunks)
+        mine = {"umi": DualRetriever(store), "lc": langchain(dataset), "li": llama_index(dataset)}
+        had = run(mine, ks=(1, 5))
+        built = run({name: lambda dataset, made=made: made for name, made in mine.items()}, ks=(1, 5))
+    for name in mine:
+        assert had.row(name).metrics == built.row(name).metrics
 
 
 def test_a_system_may_be_built_with_the_embedder_of_the_dataset(run, letters):

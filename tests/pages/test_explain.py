@@ -209,6 +209,12 @@ def test_the_page_says_who_found_what_and_how_long_it_took(tmp_path):
     assert "http://" not in page and "https://" not in page
 
 
+def test_a_page_as_the_last_line_of_a_cell_does_not_fill_the_notebook_with_its_source(tmp_path):
+    page = hostile_result().explain(tmp_path / "why.html")
+    assert repr(page) == f"<HTML page of {len(page):,} characters>"
+    assert str(page) == f"{page}" == (tmp_path / "why.html").read_text(encoding="utf-8")
+
+
 def test_the_page_shows_the_context_with_tokens_for_each_part():
     from umi_common.context.assemble import assemble
     from umi_common.context.budget import TokenBudget

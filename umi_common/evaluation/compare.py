@@ -38,8 +38,9 @@ def compare(
         compare({"umi": UmiConfig(), "mine": lambda dataset: mine_over(dataset.chunks)}, load_conversations("locomo"))
 
     Args:
-        systems: By name: a `UmiConfig`, a `UmiSystem`, or a function of a dataset that returns a search function, a
-            LangChain retriever or a LlamaIndex retriever (details in `evaluation.systems`).
+        systems: By name: a `UmiConfig`, a `UmiSystem`, a retriever (umi's, LangChain's or LlamaIndex's) over the
+            documents of all datasets, or a function of a dataset that returns a retriever or a search function (details
+            in `evaluation.systems`).
         datasets: Datasets of one `name` are a set, with one row per system. Confidence intervals resample the set's
             groups.
         ks: Cut-offs of the metrics, >= 1.

@@ -1,12 +1,12 @@
 """The systems that can be compared: umi with a configuration, and other retrievers.
 
-A system is a `UmiConfig`, a `UmiSystem`, or a function that is called once per dataset with (dataset, embedder) or
-(dataset) and returns one of these:
+A system is a `UmiConfig`, a `UmiSystem`, a retriever over the documents of every dataset, or a function that is called
+once per dataset with (dataset, embedder) or (dataset) and returns a retriever or a search function:
 
-    - a function (query, k) -> ids, best first, where query is an `evaluation.Query`;
     - a `DualRetriever`;
     - a LangChain retriever: `invoke(text)` -> documents with `.id`, or an id in their metadata;
-    - a LlamaIndex retriever: `retrieve(text)` -> nodes with `.node.node_id`.
+    - a LlamaIndex retriever: `retrieve(text)` -> nodes with `.node.node_id`;
+    - a search function: (query, k) -> ids, best first, where query is an `evaluation.Query`.
 
 Frameworks are recognised by their methods; none is imported.
 """
@@ -88,8 +88,8 @@ def arm(name: Literal["lexical", "dense"]) -> UmiSystem:
     return UmiSystem(config, strategy={"lexical": "text", "dense": "vector"}[name])
 
 
-System = UmiConfig | UmiSystem | Callable[..., Any]
-"""A system; see this module's docstring."""
+System = object
+"""A system of one of the kinds in this module's docstring."""
 
 
 class Stores(Closing):
@@ -174,9 +174,13 @@ def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> 
         retriever = DualRetriever(store, rewriter=system.rewriter, reranker=system.reranker, config=config)
         return _search_of(retriever, system.strategy)
     if not callable(system):
-        raise ConfigError(
-            f"system {name!r} is {type(system).__name__}; expected a UmiConfig, a UmiSystem or a function of a dataset"
-        )
+        search = _search_of_retriever(name, system)
+        if search is None:
+            raise ConfigError(
+                f"system {name!r} is {type(system).__name__}; expected a UmiConfig, a UmiSystem or a function of a "
+                "dataset; or a retriever over its documents"
+            )
+        return search
     arguments = (dataset, stores.embedder(dataset)) if _takes_embedder(system) else (dataset,)
     try:
         built = system(*arguments)
@@ -194,12 +198,9 @@ def as_search(name: str, built: Any) -> Search:
     Raises:
         ConfigError: If it is none of the kinds in this module's docstring.
     """
-    if hasattr(built, "search") and hasattr(built, "reconfigure"):
-        return _search_of(built, "hybrid")
-    if hasattr(built, "invoke"):
-        return lambda query, k: Answer(_cut((_document_id(name, item) for item in built.invoke(query.text)), k))
-    if hasattr(built, "retrieve"):
-        return lambda query, k: Answer(_cut((item.node.node_id for item in built.retrieve(query.text)), k))
+    of_retriever = _search_of_retriever(name, built)
+    if of_retriever is not None:
+        return of_retriever
     if callable(built):
 
         def search(query: Query, k: int) -> Answer:
@@ -211,6 +212,17 @@ def as_search(name: str, built: Any) -> Search:
         f"system {name!r} built a {type(built).__name__}; expected a function (query, k) -> ids, a LangChain "
         "retriever, a LlamaIndex retriever or a DualRetriever"
     )
+
+
+def _search_of_retriever(name: str, retriever: Any) -> Search | None:
+    """The search function of a retriever; None if the object is no retriever."""
+    if hasattr(retriever, "search") and hasattr(retriever, "reconfigure"):
+        return _search_of(retriever, "hybrid")
+    if hasattr(retriever, "invoke"):
+        return lambda query, k: Answer(_cut((_document_id(name, item) for item in retriever.invoke(query.text)), k))
+    if hasattr(retriever, "retrieve"):
+        return lambda query, k: Answer(_cut((item.node.node_id for item in retriever.retrieve(query.text)), k))
+    return None
 
 
 def _search_of(retriever: Any, strategy: str) -> Search:

@@ -30,9 +30,18 @@ FOUND_DEPTH = 10
 without this limit every variation would count as having found almost every hit."""
 
 
+class Page(str):
+    """The source of an HTML page. As the last line of a cell it shows its size, not its source."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<HTML page of {len(self):,} characters>"
+
+
 def to_page(
     result: SearchResult, path: str | os.PathLike[str] | None = None, *, context: AssembledContext | None = None
-) -> str:
+) -> Page:
     """A standalone HTML page that explains a result.
 
     Texts are escaped, and the page's content security policy forbids every script but its own.
@@ -49,7 +58,7 @@ def to_page(
     style, script = _asset("page.css"), _asset("page.js")
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'; base-uri 'none'"
-    page = (
+    page = Page(
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
