@@ -114,6 +114,29 @@ def test_a_change_does_not_pass_the_last_event_or_a_thing_that_the_question_call
         assert umi.search("Where is my new exam in statistics?", now=NOW).ids[0] == said[0]
 
 
+@pytest.mark.parametrize(
+    ("query", "answer", "later"),
+    [
+        ("who reviews my draft?", "Mara reviews my draft on Fridays.", "I gave Mara feedback on her draft."),
+        ("who waters the plants now?", "Kim waters the plants on Fridays.", "I like the plants of this office."),
+        ("where is the key now?", "The key is in the drawer of Kim.", "This office has a key rack."),
+    ],
+)
+def test_a_word_of_change_inside_another_word_is_none(query, answer, later):
+    """The words "feedback on" hold "back on", and "this office" holds "is off"."""
+    assert first_in_chat(query, answer, later) == answer
+
+
+def test_with_too_many_changes_a_correction_keeps_its_own_score():
+    said = [f"The {what} moved to Friday." for what in ("choir", "market", "yoga class", "clinic")]
+    ranked = RankedPool(np.arange(6), np.array([1.0, 0.9, 0.9, 0.9, 0.9, 0.1]), {})
+    ages, places = np.arange(60.0, 0.0, -10.0), np.array([0, 5, 10, 15, 20, 1])
+    pool = Pool.of([*"abcdef"], lexical=np.full((1, 6), 9.0), age_hours=ages, source=np.zeros(6, int), position=places)
+    chunks = [Chunk("a", "The choir is on Monday."), *(Chunk(id, text) for id, text in zip("bcde", said, strict=True))]
+    best = Best(STAGE, pool, ranked, np.arange(6), [*chunks, Chunk("f", "no wait, I meant Thursday")])
+    assert reorder_by_time(best, query="choir", asked="latest", weight=0.0).order.tolist()[-1] == 5
+
+
 def test_where_every_note_ends_with_words_of_change_the_note_on_the_asked_topic_comes_first():
     """An assistant's notes on a user: "from now on" says nothing about which topic has changed last."""
     topics = {

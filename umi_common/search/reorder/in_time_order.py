@@ -6,15 +6,16 @@ candidates (the best chunks so far, about fifty) are therefore compared by their
     final(i) = score(i) * (1 + weight(i) * place(i))
 
 The compared candidates are sorted by time: place rises in equal steps from 0 (the oldest) to 1 (the latest), or falls
-from 1 to 0 if the query asks for the first. place is 0 for all other candidates. A candidate without a time is never
-compared; nor, if the query asks for the latest, is one with a time in the future (`FUTURE_HOURS`). If fewer than two
-different times are compared, the ranking stays as it was.
+from 1 to 0 if the query asks for the first; candidates with equal times share a place. place is 0 for all other
+candidates. A candidate without a time is never compared; nor, if the query asks for the latest, is one with a time in
+the future (`AGE_HOURS_MIN`). If fewer than two different times are compared, the ranking stays as it was.
 
 One of three rules says which candidates are compared, and with which score(i) and weight(i); each is one function:
 
-    _nearly_equal    every query that neither of the other rules is for
-    _or_changed      the query asks for the present state ("where do I live now"), which a later change may replace
-    _last_event      the query asks when something last took place ("when did I last do yoga?")
+    _last_event                 the query asks when something last took place ("when did I last do yoga?")
+    _nearly_equal_or_changed    the query asks for the present state ("where do I live now"), which a later change may
+                                replace; it does not hold "last" or "latest", or a word of change ("my new phone")
+    _nearly_equal               every other query
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ from umi_common.pool import NO_SOURCE, Bools, Floats
 from umi_common.query.time.find import TimeOrder
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best
+from umi_common.search.reorder.changes import corrects_text_before, states_change
 
-SCORE, BM25 = 0.65, 0.8
+SCORE_SHARE, BM25_SHARE = 0.65, 0.8
 """Smallest shares of the largest score and of the largest BM25 of the candidates at which a candidate is compared."""
-EVENT_SCORE, EVENT_BM25 = 0.5, 0.5
-"""`SCORE` and `BM25` for a query that asks when something last took place. They are smaller, because texts name an
-event in many ways ("did yoga", "an hour on the mat")."""
-CHANGE_SCORE = 0.4
+EVENT_SCORE_SHARE, EVENT_BM25_SHARE = 0.5, 0.5
+"""`SCORE_SHARE` and `BM25_SHARE` for a query that asks when something last took place. They are smaller, because texts
+name an event in many ways ("did yoga", "an hour on the mat")."""
+CHANGE_SCORE_SHARE = 0.4
 """Smallest share of the largest score at which a candidate that states a change is compared: "I moved to Paris" need
 not hold "live"."""
 CHANGE_WEIGHT = 3.0
@@ -48,39 +50,8 @@ LIKE_BEST = 5
 Paris" resembles "I live in Berlin", "the gym days changed" does not. Corrections count in any candidate."""
 CHUNKS_BEFORE_CORRECTION = 2
 """Number of chunks before a correction that it may correct: the user's message and the reply to it."""
-_CORRECTION = re.compile(
-    r"\b(?:i meant|scratch that|no,? wait|correction|meinte|voulais dire|quería decir)\b", re.IGNORECASE
-)
-"""Words of a text that corrects the text before it and need not name its subject: "no wait, I meant Thursday"."""
-CHARACTERS_READ = 1_000
-"""Number of characters at the beginning of a text that are searched for a change. A message is rarely longer, and
-reading more would take milliseconds."""
-_WORD = re.compile(r"[^\W\d_]+")
-_CHANGE_WORDS = frozenset(
-    _WORD.findall(
-        "new change changed changing move moved moves moving switch switched switching anymore instead quit stopped "
-        "dropped cancel canceled cancelled postponed extended replaced retired raise raised raising correction meant "
-        "upgraded migrated joined settled umgezogen gekündigt neu neue neuen neuer neues erhöht meinte déménagé changé "
-        "nouveau nouvelle mudé cambié cambiado nuevo nueva gezogen trasferito trasferita cambiato cambiata nuovo nuova "
-        "mudei mudou novo nova verhuisd veranderd nieuw nieuwe relocated relocates transferred transfers sold swapped "
-        "swaps traded retires resigned unpacked halved doubled increased reduced lowered slips slipped delayed "
-        "rescheduled became promoted hired adopted divorced goodbye verlegt verschoben abgesagt getauscht geändert "
-        "ersetzt stattdessen annulé annulée reporté reportée remplacé remplacée aplazado aplazada cancelado cancelada "
-        "pospuesto pospuesta annullato annullata rimandato rimandata rinviato adiado adiada uitgesteld afgelast"
-    )
-)
-"""Words of a text that states that something has changed, or that the text before it is wrong."""
-_CHANGE_PHRASES = (
-    *("no longer", "any more", "from now on", "give up", "gave up", "given up", "back on", "i mean ", "nicht mehr"),
-    *("took over", "takes over", "handed over", "pushed back", "put off", "up from", "down to"),
-    *("from today", "worn out"),
-    *("called off", "call off", "is off", "fell through", "scratch that", "no, wait", "no wait"),
-    *("plus de", "voulais dire", "ya no ", "quería decir", "non più", "volevo dire", "niet meer", "já não"),
-    *("搬到", "换了", "不再", "我是说", "新的"),
-)
-"""Phrases with the same meaning as `_CHANGE_WORDS`."""
-_EVENT = re.compile(r"\b(?:last|latest|newest|recent(?:ly)?)\b", re.IGNORECASE)
-"""Words of a query that asks for the last event ("my last exam") and not for the present state."""
+_LAST_OF_SEVERAL = re.compile(r"\b(?:last|latest|newest|recent(?:ly)?)\b", re.IGNORECASE)
+"""Words of a query that asks for the last of several things ("my last exam") and not for the present state."""
 _LAST_TIME = re.compile(r"\bwhen\b.*\blast\b|\blast time\b", re.IGNORECASE)
 """A query that asks when something last took place: "when did I last do yoga?"."""
 _NOT_DONE = re.compile(
@@ -90,10 +61,10 @@ _NOT_DONE = re.compile(
     re.IGNORECASE,
 )
 """Words of a message that plans an event, or says that it did not take place."""
-NOTE_CHARACTERS = 200
+MESSAGE_CHARACTERS_MAX = 200
 """A text of more characters is not searched for `_NOT_DONE`: there, these words mostly refer to something else than the
 event."""
-FUTURE_HOURS = -24.0
+AGE_HOURS_MIN = -24.0
 """Smallest age, in hours, of a candidate that may be the latest: a planned meeting is not the last one. A time less
 than a day ahead is not taken for the future, because a local time that was read as UTC is wrong by up to 14 hours."""
 
@@ -116,32 +87,31 @@ def reorder_by_time(best: Best, *, query: str, asked: TimeOrder, weight: float) 
     """
     if asked == "latest" and _LAST_TIME.search(query):
         compared, scores, weights = _last_event(best, weight)
-    elif asked == "latest" and _EVENT.search(query) is None and not _states_change(query):
-        compared, scores, weights = _or_changed(best, weight)
+    elif asked == "latest" and _LAST_OF_SEVERAL.search(query) is None and not states_change(query):
+        compared, scores, weights = _nearly_equal_or_changed(best, weight)
     else:
         compared, scores, weights = _nearly_equal(best, weight)
     ages = best.pool.age_hours[best.rows]
-    compared = compared & (~np.isnan(ages) if asked == "first" else ages >= FUTURE_HOURS)
-    distinct = sorted(set((-ages[compared]).tolist()))
-    if len(distinct) < 2:
+    compared = compared & (~np.isnan(ages) if asked == "first" else ages >= AGE_HOURS_MIN)
+    times = sorted(set((-ages[compared]).tolist()))  # the oldest first
+    if len(times) < 2:
         return best.ranked
     best.facts.update(asked=asked, candidates=int(compared.sum()))
-    latest_last = np.searchsorted(distinct, -ages[compared]) / (len(distinct) - 1)  # 0: the oldest, 1: the latest
+    latest_last = np.searchsorted(times, -ages[compared]) / (len(times) - 1)
     places = np.zeros(len(ages))
     places[compared] = 1.0 - latest_last if asked == "first" else latest_last
     return best.sorted_by(scores * (1.0 + weights * places))
 
 
 def _nearly_equal(best: Best, weight: float) -> _Compared:
-    """Compare the candidates with at least the share `SCORE` of the largest score and the share `BM25` of the largest
-    BM25 of the candidates."""
+    """The candidates with at least `SCORE_SHARE` of the largest score and `BM25_SHARE` of the largest BM25."""
     scores, lexical = best.scores, best.pool.lexical[0, best.rows]
-    compared = (scores >= SCORE * scores.max(initial=0.0)) & (lexical >= BM25 * lexical.max(initial=0.0))
+    compared = (scores >= SCORE_SHARE * scores.max(initial=0.0)) & (lexical >= BM25_SHARE * lexical.max(initial=0.0))
     return _Compared(compared, scores, np.full(len(scores), weight))
 
 
-def _or_changed(best: Best, weight: float) -> _Compared:
-    """Compare the nearly equal candidates, and those that state a change and have at least the share `CHANGE_SCORE` of
+def _nearly_equal_or_changed(best: Best, weight: float) -> _Compared:
+    """The nearly equal candidates, and those that state a change and have at least the share `CHANGE_SCORE_SHARE` of
     the largest score, whatever their BM25 is.
 
     A text that states a change often lacks the query's words: "I moved from Berlin to Paris" answers "where do I live
@@ -156,29 +126,29 @@ def _or_changed(best: Best, weight: float) -> _Compared:
     hold this word, too.
     """
     nearly_equal, _, weights = _nearly_equal(best, weight)  # by the scores before any is raised
-    texts = [chunk.text[:CHARACTERS_READ] for chunk in best.chunks]
-    corrects = np.array([_CORRECTION.search(text) is not None for text in texts], dtype=bool)
+    texts = [chunk.text for chunk in best.chunks]
+    corrects = np.array([corrects_text_before(text) for text in texts], dtype=bool)
     scores = _with_corrected(best, corrects)
-    high = scores >= CHANGE_SCORE * scores.max(initial=0.0)
-    changes = np.array([bool(h) and _states_change(text) for h, text in zip(high, texts, strict=True)], dtype=bool)
+    high = scores >= CHANGE_SCORE_SHARE * scores.max(initial=0.0)
+    changes = np.array([bool(h) and states_change(text) for h, text in zip(high, texts, strict=True)], dtype=bool)
     if changes.sum() > CHANGES_MAX:
-        return _Compared(nearly_equal, scores, weights)
+        return _Compared(nearly_equal, best.scores, weights)
     changes = changes & (corrects | _like_best(best, scores))
     return _Compared(nearly_equal | changes, scores, np.where(changes, weight * CHANGE_WEIGHT, weights))
 
 
 def _last_event(best: Best, weight: float) -> _Compared:
-    """Compare the candidates that have at least the share `EVENT_SCORE` of the largest score and do not plan or deny
-    the event; of these, only those with at least the share `EVENT_BM25` of their largest BM25.
+    """The candidates that have at least the share `EVENT_SCORE_SHARE` of the largest score and do not plan or deny the
+    event; of these, only those with at least the share `EVENT_BM25_SHARE` of their largest BM25.
 
     The score of a message that plans or denies the event ("skipped yoga") is first divided by 1 + weight.
     """
     lexical = best.pool.lexical[0, best.rows]
-    texts = [chunk.text[:CHARACTERS_READ] for chunk in best.chunks]
-    done = np.array([len(text) > NOTE_CHARACTERS or _NOT_DONE.search(text) is None for text in texts], dtype=bool)
+    texts = [chunk.text for chunk in best.chunks]
+    done = [len(text) > MESSAGE_CHARACTERS_MAX or _NOT_DONE.search(text) is None for text in texts]
     scores = np.where(done, best.scores, best.scores / (1.0 + weight))
-    high = done & (scores >= EVENT_SCORE * scores.max(initial=0.0))
-    compared = high & (lexical >= EVENT_BM25 * lexical[high].max(initial=0.0))
+    high = np.array(done, dtype=bool) & (scores >= EVENT_SCORE_SHARE * scores.max(initial=0.0))
+    compared = high & (lexical >= EVENT_BM25_SHARE * lexical[high].max(initial=0.0))
     return _Compared(compared, scores, np.full(len(scores), weight))
 
 
@@ -206,9 +176,3 @@ def _with_corrected(best: Best, corrects: Bools) -> Floats:
         near = (source == source[at]) & (source != NO_SOURCE) & (before > 0) & (before <= CHUNKS_BEFORE_CORRECTION)
         raised[at] = scores[near].max(initial=float(scores[at]))
     return raised
-
-
-def _states_change(text: str) -> bool:
-    """Whether a text says in its first CHARACTERS_READ characters that something has changed."""
-    text = text[:CHARACTERS_READ].lower()
-    return not _CHANGE_WORDS.isdisjoint(_WORD.findall(text)) or any(phrase in text for phrase in _CHANGE_PHRASES)
