@@ -26,24 +26,24 @@ else:
 
 
 def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, Any]:
-    """The tables of a TOML file, with the fields replaced that environment variables `UMI_<STAGE>__<FIELD>` set.
+    """The tables of a TOML file, with the fields replaced that environment variables `UMI_<SECTION>__<FIELD>` set.
 
     The values are not checked here. `path` None: only the environment is read.
 
     Raises:
-        ConfigError: If the file cannot be read or parsed. Or if a variable names no stage of `UmiConfig`, has one
-            underscore after the stage instead of two, or holds a list or a table that is not valid JSON.
+        ConfigError: If the file cannot be read or parsed, or if a variable names no section of `UmiConfig`, has one
+            underscore after the section instead of two, or holds a list or a table that is not valid JSON.
     """
-    stages = "|".join(model.model_fields)
-    one_underscore = re.compile(f"({ENVIRONMENT_PREFIX}(?:{stages}))_(?!_)(.+)", re.IGNORECASE)
-    other_stage = re.compile(f"{ENVIRONMENT_PREFIX}(?!(?:{stages})__)(.+?)__.*", re.IGNORECASE)
+    sections = "|".join(model.model_fields)
+    one_underscore = re.compile(f"({ENVIRONMENT_PREFIX}(?:{sections}))_(?!_)(.+)", re.IGNORECASE)
+    other_section = re.compile(f"{ENVIRONMENT_PREFIX}(?!(?:{sections})__)(.+?)__.*", re.IGNORECASE)
     for name in os.environ:
         if found := one_underscore.fullmatch(name):
             raise ConfigError(f"{name} is no setting; write two underscores: {found[1]}__{found[2]}")
-        if found := other_stage.fullmatch(name):
-            stage = found[1].lower()
-            advice = nearest_name(stage, model.model_fields)
-            raise ConfigError(f"{name} is no setting: there is no stage {stage}; {advice}")
+        if found := other_section.fullmatch(name):
+            section = found[1].lower()
+            advice = nearest_name(section, model.model_fields)
+            raise ConfigError(f"{name} is no setting: there is no stage {section}; {advice}")
     values = _read_toml(Path(path)) if path is not None else {}
     source = EnvSettingsSource(
         model,  # type: ignore[arg-type]  # the source reads only the fields, which every model has
@@ -57,11 +57,11 @@ def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, 
         raise ConfigError(
             f"a {ENVIRONMENT_PREFIX}* variable cannot be read: {error}; write a list or a table as JSON"
         ) from error
-    for stage, fields in environment.items():
-        if isinstance(fields, dict) and isinstance(values.get(stage), dict):
-            values[stage] = {**values[stage], **fields}
+    for section, fields in environment.items():
+        if isinstance(fields, dict) and isinstance(values.get(section), dict):
+            values[section] = {**values[section], **fields}
         else:
-            values[stage] = fields
+            values[section] = fields
     return values
 
 
@@ -70,10 +70,12 @@ def variable_of(message: str) -> str | None:
 
     Example: UMI_FUSION__RRF_K for "UmiConfig.fusion.rrf_k: Input should be greater than 0; got '-1'".
     """
-    setting = re.match(r"\w+\.(\w+)(?:\.(\w+))?", message)
-    stage, field = setting.groups() if setting else ("", None)
-    whole = f"{ENVIRONMENT_PREFIX}{stage}"
-    variable = re.compile(f"{whole}(?:__{field}(?:__.*)?)?", re.IGNORECASE)
+    found = re.match(r"\w+\.(\w+)(?:\.(\w+))?", message)
+    if found is None:
+        return None
+    section, field = found.groups()
+    of_field = f"(?:__{field}(?:__.*)?)?" if field else ""
+    variable = re.compile(f"{ENVIRONMENT_PREFIX}{section}{of_field}", re.IGNORECASE)
     return next((name for name in os.environ if variable.fullmatch(name)), None)
 
 

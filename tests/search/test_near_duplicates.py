@@ -148,3 +148,18 @@ def test_the_next_best_take_the_places_of_the_folded():
     others = [Chunk(f"b{i}", f"Door {i} is open") for i in range(5)]
     found = folded(*copies, *others, limit=4)
     assert len(found) == 4 and sum(map(len, found.values())) == 7
+
+
+def test_every_folded_chunk_is_listed_by_a_hit():
+    """ "c" is equal to "b" but for its case, and both are "a" with a plain word added."""
+    texts = {
+        "a": "the red boat is in the harbour",
+        "b": "the red boat is in the old harbour",
+        "c": "The Red boat is in the old harbour",
+    }
+    folding = UmiConfig(duplicates={"enabled": True, "similarity": 0.5})
+    with HybridStore.open() as store, DualRetriever(store, config=folding) as umi:
+        store.add([Chunk(id, text, source="log") for id, text in texts.items()])
+        result = umi.search("the red boat is in the harbour")
+        assert [hit.chunk.id for hit in result.hits] == ["a"]
+        assert sorted(result.hits[0].duplicates) == ["b", "c"]

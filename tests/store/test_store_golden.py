@@ -52,6 +52,16 @@ def test_the_store_of_version_1_can_be_written_to(path):
         assert store.verify()
 
 
+def test_the_index_of_a_store_of_version_1_is_saved_again_over_its_old_folder(path, caplog):
+    """Version 1 saved its index as a folder, which had the name that the new file gets."""
+    with HybridStore.open(path, embedder=store_v1.embedder()) as store:
+        store.add([Chunk("new", "A purple submarine.")])
+    assert [saved.is_file() for saved in (path / FOLDER).iterdir()] == [True]
+    caplog.clear()
+    with HybridStore.open(path, embedder=store_v1.embedder()):
+        assert not caplog.records
+
+
 @pytest.mark.parametrize(
     ("version", "error", "said"),
     [(2, StoreError, r"version 2 .*reads 1; upgrade umi-retrieval"), (0, LedgerDamaged, r"version 0.*restore")],

@@ -1,9 +1,10 @@
-"""Find chunks that repeat a better chunk. Pure.
+"""Find chunks that repeat a better chunk.
 
 Two texts are equal if they have the same words in the same order; Unicode form, case, white space, quotation marks
 and punctuation at the end of a word do not count. Two texts are near if their cosine reaches a threshold and one text
-is the other with plain words added. Texts are never near if they differ in a number, a name, a negation or the order of
-words, or if one word replaces another: they may state different facts.
+is the other with plain words added: words of lower-case letters, except `LIMITING_WORDS`. Texts are never near if they
+differ in digits, a word with a capital letter, a limiting word or the order of words, or if one word replaces another:
+they may state different facts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from umi_common.types import Chunk
 
 SAME_TEXT, NEAR_DUPLICATE = "same text", "near-duplicate"
 FOLDED = (SAME_TEXT, NEAR_DUPLICATE)
-"""The reasons for which a search leaves a chunk out that repeats a better one, whose hit then lists its id."""
+"""The reasons for leaving out a chunk that repeats a better one. The hit of the better chunk lists the id."""
 COSINE_ROUNDING = 1e-6
 """Largest amount by which the float32 dot product of two equal unit vectors is below 1."""
 QUOTES = "\"'\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
@@ -40,21 +41,21 @@ class DuplicateFinder:
 
     Args:
         settings: The smallest cosine of near texts, and whether equal texts of different groups are duplicates.
-        vectors: (n, dim) L2-normalised vectors of the chunks that may be added; if the vector of a chunk is all zero or
-            (0,), only texts equal to the chunk's text are found.
+        vectors: (n, dim) L2-normalised vectors of the chunks that may be added. For a chunk without a vector (all zero,
+            or dim = 0), only equal texts are found.
     """
 
     def __init__(self, settings: DuplicatesConfig, vectors: Vectors) -> None:
         self._settings = settings
         self._vectors = vectors
         self._row_of: dict[Hashable, int] = {}
-        """By words without case, and by group if equal texts of different groups are no duplicates: the first row."""
+        """By words without case, and by group if equal texts of other groups are no duplicates: the row in `_kept`."""
         self._kept: defaultdict[Hashable, dict[int, tuple[str, ...]]] = defaultdict(dict)
         """By group and row: `words_as_written` of the chunks that repeat no chunk added earlier."""
 
     def add(self, row: int, text: str, group: Hashable = None) -> tuple[int, str] | None:
-        """(row, reason): the better chunk that this chunk repeats, and one of `FOLDED`. None: it repeats no chunk, and
-        chunks added later are compared with it.
+        """Add a chunk, and return which better chunk it repeats: (its row, one of `FOLDED`). None: the chunk repeats
+        none, and only such chunks are compared with those added later.
 
         Args:
             row: The chunk's row of the vectors. Chunks are added best first, none twice.
@@ -62,17 +63,18 @@ class DuplicateFinder:
         """
         words = words_as_written(text)
         caseless = tuple(word.casefold() for word in words)
-        same = self._row_of.setdefault(caseless if self._settings.across_sources else (group, caseless), row)
-        if same != row:
-            return same, SAME_TEXT
+        key = caseless if self._settings.across_sources else (group, caseless)
+        if key in self._row_of:
+            return self._row_of[key], SAME_TEXT
         kept, vector = self._kept[group], self._vectors[row]
         if kept and vector.any():
             rows = list(kept)
-            near = (self._vectors @ vector)[rows] >= self._settings.similarity - COSINE_ROUNDING
+            near = self._vectors[rows] @ vector >= self._settings.similarity - COSINE_ROUNDING
             for other in (rows[at] for at in np.flatnonzero(near).tolist()):
                 if is_near(words, kept[other]):
                     return other, NEAR_DUPLICATE
         kept[row] = words
+        self._row_of[key] = row
         return None
 
 

@@ -86,3 +86,7 @@ def test_a_mistyped_word_beside_another_one_is_still_corrected():
 
 def test_a_word_as_it_is_typed_comes_before_the_two_words_joined():
     assert first("the data base", "It is a database.", "It is a data base.") == "It is a data base."
+
+
+def test_two_words_written_as_one_are_found_also_if_the_query_holds_another_form_of_the_second_word():
+    assert first("sky runs or one run", "A skyrun in the Alps.") == "A skyrun in the Alps."

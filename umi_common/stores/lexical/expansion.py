@@ -136,11 +136,13 @@ class QueryExpander:
         joined = {word: _last_terms(analyzer, wholes) for word, wholes in _joined(words).items()}
         held = self._counts(filter(self.corpus.codes.__contains__, chain(*joined.values())))
         for word, terms in zip(words, analyzer.terms_of_pieces(words), strict=True):
-            for term in terms[-1:]:  # a word such as 7th has several terms; the last is the whole word
-                each = _last_terms(analyzer, forms.get(word) or forms.get(term, ()))
-                each += [whole for whole in joined.get(word, ()) if held.get(whole)]
-                if each:
-                    found[term] = [other for other in each if other != term]
+            if not terms:
+                continue
+            term = terms[-1]  # a word such as 7th has several terms; the last is the whole word
+            each = _last_terms(analyzer, forms.get(word) or forms.get(term, ()))
+            each += [whole for whole in joined.get(word, ()) if held.get(whole)]
+            if each:
+                found.setdefault(term, []).extend(other for other in each if other != term)
         return found
 
     def _heaviest_terms(self, weights: Mapping[str, float]) -> Collection[str]:

@@ -1,14 +1,16 @@
 """The lexical index on disk: `lexical/<number>`, one file that begins with its checksums, opened by memory map.
 
-    prefix   64 bytes: magic, version, length of the header, length of the body, CRC-32 of the body, own CRC-32
+    prefix   64 bytes: magic, version, length of the header, length of the body, CRC-32 of the body, unused bytes, the
+             prefix's own CRC-32
     body     header (JSON: fingerprint of the analyzer, mark of the ledger, names of sources, further values of the
-             store, and each array's name, type, count and offset from the beginning of the terms), terms (UTF-8, one a
-             line), arrays
+             store, numbers of each segment, number and bytes of the terms, and each array's name, type, count and
+             offset from the beginning of the terms), terms (UTF-8, one a line), arrays
 
-A save writes the whole file under another name, renames it to the next number and then removes the older files. The
-mark of a ledger holds the digest of its history, so a file of another store is not used. The index of a Chroma
-collection has no ledger; its store compares further values (`Saved.facts`) instead. If no file can be used, the index
-is built again from the ledger or from the collection, which is slower.
+A save writes the whole file under another name, renames it to the next number and then removes the older files, as far
+as it can: Windows removes no file that another process has mapped. The mark tells up to which write of which ledger the
+index was made, so a file of another store is not used, and a store adds later writes to an older file. The index of a
+Chroma collection has no ledger; its store compares further values (`Saved.facts`) instead. If no file can be used, the
+index is built again from the ledger or from the collection, which is slower.
 
 Terms and postings are canonical: terms are sorted, and neither the terms nor the postings of dead rows are stored. So
 living rows with the same numbers and texts give the same terms and postings, whatever writes came before. Numbers of
@@ -66,12 +68,12 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """An index and the ledger state that it was made from."""
+    """An index, and the write up to which it holds the store."""
 
     corpus: Corpus
     mark: Mark
     seqs: Ints
-    """(n,) sequence number of each row."""
+    """(n,) number of the write that stored each row."""
     sources: Sequence[str]
     """Names of the sources; the index of a name is the code of its source."""
     arrays: Arrays = field(default_factory=dict)
@@ -116,7 +118,7 @@ def newest(directory: Path, fingerprint: str, belongs: Callable[[Mark], bool]) -
 
     Args:
         fingerprint: Of the store's analyzer.
-        belongs: Returns whether a file with this mark may be of this store.
+        belongs: Returns whether the history of this store's ledger holds a mark.
     """
     folder = directory / FOLDER
     try:
@@ -124,9 +126,11 @@ def newest(directory: Path, fingerprint: str, belongs: Callable[[Mark], bool]) -
     except OSError as error:
         log.warning("%s cannot be read (%s); the index is built again", folder, error.strerror)
         return None
-    for number in numbers:
+    for path in (folder / f"{number:08d}" for number in numbers):
+        if path.is_dir():  # of version 1
+            continue
         try:
-            saved = read(folder / f"{number:08d}", fingerprint)
+            saved = read(path, fingerprint)
         except IndexUnavailable as error:
             log.warning("%s; an older file is used, or the index is built again", error)
             continue
@@ -157,15 +161,16 @@ def read(path: Path, fingerprint: str) -> Saved | None:
 
 
 def _numbers(folder: Path) -> list[int]:
-    """The numbers of the saved files; empty if there is no folder. Another process may remove it at any time."""
+    """The numbers of the saved files, and of the folders that version 1 saved; empty if there is no `folder`, which
+    another process may remove at any time."""
     try:
-        return [int(path.name) for path in folder.iterdir() if path.name.isdigit() and path.is_file()]
+        return [int(path.name) for path in folder.iterdir() if path.name.isdigit()]
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
 def _remove(path: Path) -> None:
-    """Remove a file or folder if possible; Windows removes no file that another process has open."""
+    """Remove a file, or a folder of version 1, if possible."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -174,25 +179,26 @@ def _remove(path: Path) -> None:
 
 
 def _canonical(corpus: Corpus) -> tuple[list[str], list[list[int]], Arrays]:
-    """Terms, postings and arrays by row, with one segment for each block of BLOCK_ROWS successive rows (see `segment`).
+    """Terms, postings and arrays by row, with the segments of `merged_parts`, each of which has a living row.
 
     Returns:
         (terms, sorted; the index of a term is its code in the file,
         the values of `_SEGMENT_NUMBERS` for each segment,
         all arrays by name)
     """
-    names = list(corpus.codes)
+    term_of_code = list(corpus.codes)
     arrays: dict[str, npt.NDArray[Any]] = {"alive": corpus.alive}
     arrays["lengths"] = np.where(corpus.alive, corpus.lengths, 0).astype(np.int32)
     arrays["sources"] = np.where(corpus.alive, corpus.sources, NO_SOURCE)
     arrays["languages"] = np.where(corpus.alive, corpus.languages, 0).astype(np.int8)
     used = np.flatnonzero(corpus.source_documents)
-    for name in ("source_documents", "source_lengths"):
-        arrays[name] = getattr(corpus, name)[: int(used[-1]) + 1 if len(used) else 0]
+    sources = int(used[-1]) + 1 if len(used) else 0  # later sources have no living rows
+    arrays["source_documents"] = corpus.source_documents[:sources]
+    arrays["source_lengths"] = corpus.source_lengths[:sources]
     segments = [part.segment for part in merged_parts(corpus)]
     held = distinct(np.concatenate([np.zeros(0, np.int32), *(segment.terms for segment in segments)]))
-    order = sorted(held.tolist(), key=names.__getitem__)
-    codes = np.zeros(len(names), np.int64)
+    order = sorted(held.tolist(), key=term_of_code.__getitem__)
+    codes = np.zeros(len(term_of_code), np.int64)
     codes[order] = np.arange(len(order))
     numbers = []
     for index, segment in enumerate(segments):
@@ -200,7 +206,7 @@ def _canonical(corpus: Corpus) -> tuple[list[str], list[list[int]], Arrays]:
         numbers.append([int(living[0]), int(living[-1]), segment.documents])
         segment = recoded(segment, codes)
         arrays.update({f"{name}.{index}": getattr(segment, name) for name in _SEGMENT_ARRAYS})
-    return [names[code] for code in order], numbers, arrays
+    return [term_of_code[code] for code in order], numbers, arrays
 
 
 def _body(saved: Saved, fingerprint: str) -> list[bytes]:
@@ -225,18 +231,18 @@ def _body(saved: Saved, fingerprint: str) -> list[bytes]:
             for (name, array), offset in zip(arrays.items(), offsets[1:], strict=True)
         },
     }
-    first = json.dumps(header).encode()
-    body: list[bytes] = [first.ljust(_padded(len(first)))]
+    header_text = json.dumps(header).encode()
+    body: list[bytes] = [header_text.ljust(_padded(len(header_text)))]
     for blob in blobs:
         body += [blob, bytes(_padded(len(blob)) - len(blob))]
     return body
 
 
 def _prefix(body: list[bytes]) -> bytes:
-    check = 0
+    crc = 0
     for piece in body:
-        check = zlib.crc32(piece, check)
-    prefix = _PREFIX.pack(MAGIC, VERSION, len(body[0]), sum(map(len, body)), check, 0)
+        crc = zlib.crc32(piece, crc)
+    prefix = _PREFIX.pack(MAGIC, VERSION, len(body[0]), sum(map(len, body)), crc, 0)
     return prefix[:-4] + struct.pack("<I", zlib.crc32(prefix[:-4]))
 
 
@@ -246,17 +252,17 @@ def _checked(data: memoryview) -> tuple[dict[str, Any], memoryview]:
     Raises:
         ValueError: If the bytes are not those that were written.
     """
-    magic, version, header_length, length, check, own_check = _PREFIX.unpack_from(data)
+    magic, version, header_length, length, crc, prefix_crc = _PREFIX.unpack_from(data)
     if magic != MAGIC:
         raise ValueError("it is not a lexical index")
-    if zlib.crc32(data[: _PREFIX.size - 4]) != own_check:
+    if zlib.crc32(data[: _PREFIX.size - 4]) != prefix_crc:
         raise ValueError("its first bytes fail their checksum")
     if version != VERSION:
         raise ValueError(f"it has format version {version}; this umi reads {VERSION}")
     body = data[_PREFIX.size :]
     if len(body) != length:
         raise ValueError(f"it has {len(body)} bytes of content where {length} were written")
-    if zlib.crc32(body) != check:
+    if zlib.crc32(body) != crc:
         raise ValueError("its content fails its checksum")
     header: dict[str, Any] = json.loads(bytes(body[:header_length]))
     return header, body[header_length:]
@@ -267,14 +273,14 @@ def _saved(header: dict[str, Any], body: memoryview) -> Saved:
         name: np.frombuffer(body, np.dtype(kind), count, at) for name, (kind, count, at) in header["arrays"].items()
     }
     count, size = header["terms"]
-    names = bytes(body[:size]).decode().split("\n") if count else []
+    terms = bytes(body[:size]).decode().split("\n") if count else []
     rows: dict[str, Any] = {name: arrays[name] for name in _CORPUS_ARRAYS}
     parts = []
     for index, numbers in enumerate(header["segments"]):
         stored: dict[str, Any] = {name: arrays[f"{name}.{index}"] for name in _SEGMENT_ARRAYS}
         parts.append(LiveSegment(Segment(**dict(zip(_SEGMENT_NUMBERS, numbers, strict=True)), **stored)))
     corpus = Corpus(
-        codes=Numbered(zip(names, range(count), strict=True)),
+        codes=Numbered(zip(terms, range(count), strict=True)),
         parts=tuple(parts),
         documents=int(np.count_nonzero(rows["alive"])),
         total_length=int(rows["lengths"].sum(dtype=np.int64)),
@@ -283,8 +289,8 @@ def _saved(header: dict[str, Any], body: memoryview) -> Saved:
         by_row=RowArrays(*[Growing.copied(rows[name]) for name in RowArrays._fields]),
         **rows,
     )
-    own = {name.removeprefix(OF_STORE): array for name, array in arrays.items() if name.startswith(OF_STORE)}
-    return Saved(corpus, Mark(*header["mark"]), arrays["seqs"], header["source names"], own, header["store"])
+    of_store = {name.removeprefix(OF_STORE): array for name, array in arrays.items() if name.startswith(OF_STORE)}
+    return Saved(corpus, Mark(*header["mark"]), arrays["seqs"], header["source names"], of_store, header["store"])
 
 
 def _padded(size: int) -> int:
