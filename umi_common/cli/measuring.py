@@ -65,11 +65,16 @@ def evaluate(
     """Measure umi, and each of its arms alone, on a collection of questions with known answers."""
     from umi_common.evaluation import arm, compare, load_folder
 
-    _check_folders(plot, resume)
+    _check_outputs(plot, resume)
     settings = UmiConfig.load(config)
     systems: dict[str, Any] = {"umi": settings, "lexical arm": arm("lexical"), "dense arm": arm("dense")}
-    data, bars = load_folder(folder), not json and sys.stderr.isatty()
-    comparison = compare(systems, data, embedder=settings.embedder.model, resume=resume, show_progress=bars)
+    comparison = compare(
+        systems,
+        load_folder(folder),
+        embedder=settings.embedder.model,
+        resume=resume,
+        show_progress=not json and sys.stderr.isatty(),
+    )
     if json:
         print_json(json_format.loads(comparison.to_json()))
     else:
@@ -98,12 +103,11 @@ def tune(
     json: JsonOption = False,
 ) -> None:
     """Try settings on one part of a collection, measure the best on the rest, and write them to a file for --config."""
-    from umi_common.evaluation import load_folder
-    from umi_common.evaluation import tune as search
+    from umi_common import evaluation
 
-    _check_folders(out, plot)
-    data, base, bars = load_folder(folder), UmiConfig.load(config), not json and sys.stderr.isatty()
-    tuning = search(data, TUNED, method="random", trials=trials, base=base, show_progress=bars)
+    _check_outputs(out, plot)
+    data, base, show_progress = evaluation.load_folder(folder), UmiConfig.load(config), not json and sys.stderr.isatty()
+    tuning = evaluation.tune(data, TUNED, method="random", trials=trials, base=base, show_progress=show_progress)
     tuning.save(out)
     before, after = tuning.baseline_test_score, tuning.test_score
     if json:
@@ -117,7 +121,7 @@ def tune(
         tuning.plot(plot)
 
 
-def _check_folders(*files: Path | None) -> None:
+def _check_outputs(*files: Path | None) -> None:
     """Raise ConfigError if a file to be written is a folder, or its folder does not exist. Called before a long run."""
     for file in files:
         if file is not None and file.is_dir():

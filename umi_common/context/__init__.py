@@ -1,5 +1,8 @@
 """The context for a prompt: the best hits that fit a token budget, with their sources. No I/O.
 
+A hit's chunk, or a part of it, is a `Piece`. Pieces of one source that touch are joined to a `Stretch`. Each stretch is
+a `ContextPart` of the finished text.
+
 assemble   the steps: choose pieces, write the text, count its tokens, remove pieces until every cap holds
 budget     the arguments (budget, policy) and the result (context, parts, statistics)
 pieces     hits and their neighbours as candidates with a value

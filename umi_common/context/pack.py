@@ -1,6 +1,7 @@
-"""Choose pieces greedily, best first; a piece that does not fit is skipped.
+"""Choose pieces greedily, best first; a piece that does not fit is left out.
 
-The tokens of the context are estimated: they are the sum over its parts. `assemble` then counts the finished text.
+While pieces are chosen, the tokens of the context are estimated, as the sum over its parts. `Packing.render` counts the
+tokens of the finished text.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from umi_common.context.trim import Characters, cut_to_fit, window_to_fit
 from umi_common.types import Chunk
 
 PassageOf = Callable[[Chunk], Characters | None]
-"""Returns the characters of a chunk that answer the query best; None: the chunk has no best part."""
+"""Returns the (start, end) of the passage of a chunk that answers the query best; None: the chunk has no best part."""
 SAME_TEXT = "same text"
 """The reason for dropping a piece whose text another part shows."""
-CHUNK_SHARE = 4
-"""If `per_chunk_max` is None, a chunk is first cut to 1 / CHUNK_SHARE of the budget, so that the context shows several
+CHUNK_DIVISOR = 4
+"""If `per_chunk_max` is None, a chunk is first cut to 1 / CHUNK_DIVISOR of the budget, so that the context shows several
 long chunks instead of one."""
 CHUNK_LEAST = 1_024
-"""Smallest limit that CHUNK_SHARE sets for a chunk, in tokens."""
+"""Smallest limit that CHUNK_DIVISOR sets for a chunk, in tokens."""
 SAMPLE_TEXT = "x"
 """Stands for a part's text while the tokens that the format adds around it are counted. An empty text would not do: the
 space before it would be a token of its own, but the space before a word is part of the word's token."""
@@ -60,7 +61,7 @@ class Packing:
         self.chosen: list[Piece] = []
         self.refused: dict[str, Dropped] = {}
         """By chunk id: the reason why a candidate was not chosen."""
-        self._chunk_cap = budget.per_chunk_max or max(CHUNK_LEAST, budget.available // CHUNK_SHARE)
+        self._chunk_cap = budget.per_chunk_max or max(CHUNK_LEAST, budget.available // CHUNK_DIVISOR)
         self._format = layout or format_of(policy)
         self._shown: dict[str, str] = {}
         """By `Piece.key`: the id of the chosen chunk that is shown with this text."""
@@ -75,7 +76,7 @@ class Packing:
         """Choose the candidates that fit, in the given order; returns how many were chosen.
 
         Args:
-            candidates: A neighbour is skipped unless its hit was chosen before.
+            candidates: A neighbour is left out unless its hit was chosen before.
             share: Largest number of tokens that they may add together; None: no other limit than the budget.
         """
         before = len(self.chosen)
@@ -96,7 +97,10 @@ class Packing:
         self._by_source.setdefault(piece.source, []).append(piece)
 
     def adopt(self, rendered: Rendered) -> bool:
-        """Take chosen pieces and numbers of tokens from a finished text; returns whether it shows all chosen pieces."""
+        """Take chosen pieces and numbers of tokens from a finished text; returns whether it shows all chosen pieces.
+
+        The reason of a piece that the text does not show is "total", also if it is over another cap.
+        """
         shown = {piece.chunk.id for piece in rendered.pieces}
         missing = [piece for piece in self.chosen if piece.chunk.id not in shown]
         for piece in missing:
@@ -121,7 +125,8 @@ class Packing:
         return Rendered(tuple(pieces), parts, text, tokens) if tokens <= self.budget.available else None
 
     def longest_prefix(self) -> Rendered:
-        """The finished text of the longest prefix of the chosen pieces that is within every cap, by bisection."""
+        """The finished text of the longest prefix of the chosen pieces that is within every cap, found by bisection: a
+        shorter prefix has fewer tokens."""
         best, fits, over, tried = Rendered(), 0, len(self.chosen) + 1, len(self.chosen)
         while over - fits > 1:
             found = self.render(self.chosen[:tried])
@@ -151,7 +156,8 @@ class Packing:
         start, end = window_to_fit(text, tokens, size, passage)
         head = text[: piece.table_head]
         left = tokens - size(head)
-        if not 0 < len(head) <= min(start, passage[0]) or left < tokens / 2:
+        head_is_cut_off = 0 < len(head) <= min(start, passage[0])
+        if not head_is_cut_off or left < tokens / 2:
             return piece.cut(start, end)
         rows = text[len(head) :]
         start, end = window_to_fit(rows, left, size, (passage[0] - len(head), passage[1] - len(head)))
@@ -193,7 +199,7 @@ class Packing:
         return self._choose(replace(piece, copy_of=same), tokens, 0)
 
     def _refuse(self, id: str, reason: str, by: str | None = None) -> bool:
-        """Record why a piece is not chosen; returns False, as `_choose` returns True, for `_choose_if_fits`."""
+        """Record why a piece is not chosen; returns False, the answer of `_choose_if_fits`."""
         self.refused[id] = Dropped(id, reason, by)
         return False
 

@@ -27,7 +27,7 @@ def add_unembedded(store: Any, chunks: Sequence[Chunk], error: EmbedderError) ->
     """Store chunks without vectors, and log a warning, once.
 
     Args:
-        store: A `HybridStore`; with any other store `error` is raised.
+        store: A `HybridStore`.
         error: The error of the embedder.
 
     Raises:

@@ -1,6 +1,7 @@
-"""Ranking: from the raw scores of a pool to an order. Pure functions over arrays; none changes its input.
+"""Ranking: from the raw scores of a pool to an order. Functions over arrays, which change no array that they get.
 
-In: a `Pool` of n candidates. Out: (n,) scores, or the rows that stay. Each stage was measured (docs/decisions.md).
+In: a `Pool` of n candidates. Out: (n,) scores; a stage also writes what it decided into `facts`, for the trace. Each
+stage was measured (docs/decisions.md).
 
 A fusion computes one score per row. A new fusion is a function with a branch in `fusion.fuse_pool`:
 
@@ -21,7 +22,7 @@ A stage changes the scores: `apply(pool, scores, settings, facts) -> scores`. A 
     period       a chunk gains if it lies in the period that the query names
     decay        an older chunk scores lower; it is in `umi_common.decay`, because stores use it, too
 
-Stages that read texts are in `search/reorder`. Two selections leave rows out; both are off by default:
+Stages that read texts are in `search/reorder`. Two selections say which rows stay; both are off by default:
 
     duplicates   leaves out chunks that repeat a better chunk
     mmr          maximal marginal relevance: prefers chunks unlike those chosen before

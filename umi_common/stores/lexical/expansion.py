@@ -4,14 +4,14 @@ A term is a word as the index holds it, mostly its stem. Each step adds terms to
 example, the rows are texts in English and German and hold "runs", "ran", "school" and "café":
 
     query "Running scool cafe"      its terms in its own language (English): run, scool, cafe, each of weight 1
-    the same words in German        run: running;  cafe: caf                 (`_in_other_languages`)
+    as German stems                 run: running;  cafe: caf                                 (`_in_other_languages`)
     other spellings                 cafe: café, which differs only in accents
                                     scool: school, one edit away, since no row holds scool   (`_add_spellings`)
     other forms of English words    run: ran                                                 (`_other_forms`)
     terms that a row holds          run and café of weight 1, school and ran of weight 0.5 or less
 
 "scool" stays in the query, too. A term that no row holds lowers `QueryTerms.coverage`, the share of the query's idf
-that the corpus can match, which tells a question about another subject.
+that the corpus can match; a low coverage shows that the question is about another subject.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from umi_common.stores.lexical.numbers_in_text import days_in_words
 from umi_common.stores.lexical.spellings import Spellings, one_edit_away, with_umlauts
 
 SPELLED_TERMS_MAX = 64
-"""A query with more distinct terms than this is not expanded by other spellings. A query with more words than this,
-repeats included, is not expanded by other forms. Long queries find enough with their words as typed."""
+"""A query with more distinct terms than this is not expanded by other spellings; one with more words than this (each
+repetition counts) is not expanded by other forms. Long queries find enough with their words as typed."""
 TYPO_LETTERS = range(5, 33)
-"""A word that no row holds is corrected, or split as a compound, only if its number of letters is in this range."""
+"""A term that no row holds is corrected, or split as a compound, only if its number of letters is in this range."""
 TYPO_TERMS_MAX = 5
-"""A word that is one edit away from more terms than this is not corrected."""
+"""A term that is one edit away from more terms than this is not corrected."""
 TYPO_WEIGHT = 0.5
-"""Factor on the weight of terms that are searched in place of a word that no row holds; below 1, because the word may
-be correct as typed."""
+"""Factor on the weight of the terms that are guessed for a word that no row holds: one edit away, versions, parts of a
+compound. It is below 1, because the word may be correct as typed."""
 COMPOUNDING = frozenset({"danish", "dutch", "finnish", "german", "hungarian", "norwegian", "swedish"})
 """Languages that write compounds as one word."""
 PART_LETTERS = 4
@@ -50,7 +50,7 @@ FORM_WEIGHT = 0.5
 """Largest factor on the weight of a word's other forms; below 1, so that a text with the word as typed ranks higher."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Word:
     """A word of a query, with the terms that are searched for it."""
 
@@ -80,8 +80,8 @@ class QueryExpander:
 
         The query is analysed in its own language, or, if that is not detected or no row has it, in the language of most
         rows. Its words are then analysed in the other languages of the rows and looked up in other spellings. All terms
-        of one word count as one term that is in as many rows as they are together: the weight of each is such that
-        weight * idf is the weight of the word times the idf of that number of rows.
+        of one word count as one term: weight(term) * idf(rows of term) = weight(word) * idf(sum of the rows of its
+        terms).
 
         If the query is analysed as English, the other forms of its words are added with at most `FORM_WEIGHT` times the
         weight of the word. If no row holds a word, and it has no other forms, the terms one edit away, or else the
@@ -97,8 +97,8 @@ class QueryExpander:
         own = self.analyzer.of_language(language)
         first = own if own in self.analyzers and language != NOT_FOUND else self.analyzers[0]
         weights = first.weighted_terms(query, function_word_weight)
-        if days := self._counts(day for day in days_in_words(query) if day in self.corpus.codes):
-            weights = {**weights, **{day: 1.0 for day, held in days.items() if held}}
+        if days := self._held(days_in_words(query)):
+            weights = {**weights, **dict.fromkeys(days, 1.0)}
         forms = self._other_forms(query, first) if first is self.analyzer.of_language(ENGLISH) else {}
         # Nothing can be added: one language, no accents in the query and the index, no other forms, no unknown word.
         plain = len(self.analyzers) == 1 and query.isascii() and not self.spellings and not forms
@@ -115,7 +115,7 @@ class QueryExpander:
         for word in words:
             for term, weight in self._weights_of_word(weights[word.term], word, counts).items():
                 expanded[term] = max(expanded.get(term, 0.0), weight)
-            if word.guessed.issuperset(term for term in word.terms if counts[term]):
+            if all(term in word.guessed for term in word.terms if counts[term]):
                 expanded[word.term] = weights[word.term]  # no row holds the word; it stays, and so lowers the coverage
         for typed, others in forms.items():
             found = self._weights_of_forms(weights.get(typed, 0.0), typed, others, counts)
@@ -134,13 +134,13 @@ class QueryExpander:
         if len(words) > SPELLED_TERMS_MAX:
             return found
         joined = {word: _last_terms(analyzer, wholes) for word, wholes in _joined(words).items()}
-        held = self._counts(filter(self.corpus.codes.__contains__, chain(*joined.values())))
+        held = self._held(chain(*joined.values()))
         for word, terms in zip(words, analyzer.terms_of_pieces(words), strict=True):
             if not terms:
                 continue
             term = terms[-1]  # a word such as 7th has several terms; the last is the whole word
             each = _last_terms(analyzer, forms.get(word) or forms.get(term, ()))
-            each += [whole for whole in joined.get(word, ()) if held.get(whole)]
+            each += [whole for whole in joined.get(word, ()) if whole in held]
             if each:
                 found.setdefault(term, []).extend(other for other in each if other != term)
         return found
@@ -188,44 +188,48 @@ class QueryExpander:
             others = self._counts(other for term in word.terms for other in self.spellings.others(term))
         if not known and not any(others.values()):
             guessed = self._one_edit_away(word.term) or self._versions(word.term)
-            guessed = guessed or next(filter(None, map(self._parts, word.terms)), {})
+            for term in word.terms:  # in each language, since a compound is split only in some
+                guessed = guessed or self._parts(term)
             others |= guessed
             word.guessed.update(guessed)
         word.terms.extend(other for other in others if other not in word.terms)
         counts |= others
 
-    def _one_edit_away(self, word: str) -> dict[str, int]:
-        """The terms of living rows that are one edit away from `word`, each with the number of rows that hold it; empty
+    def _one_edit_away(self, term: str) -> dict[str, int]:
+        """The terms of living rows that are one edit away from `term`, each with the number of rows that hold it; empty
         if there are more than `TYPO_TERMS_MAX` such terms."""
-        if len(word) not in TYPO_LETTERS or not word.isalpha() or not word.isascii():
+        if len(term) not in TYPO_LETTERS or not term.isalpha() or not term.isascii():
             return {}
-        counts = self._counts(filter(self.corpus.codes.__contains__, one_edit_away(word)))
-        held = {term: count for term, count in counts.items() if count}
+        held = self._held(one_edit_away(term))
         return held if len(held) <= TYPO_TERMS_MAX else {}
 
-    def _versions(self, word: str) -> dict[str, int]:
-        """The terms of living rows that are `word` with one more number, as 3.11.4 is 3.11 with 4, from 0 to 99, each
-        with the number of rows that hold it; empty if `word` is no version."""
-        if not _VERSION.fullmatch(word):
-            return {}
-        counts = self._counts(filter(self.corpus.codes.__contains__, (f"{word}.{n}" for n in range(100))))
-        return {term: count for term, count in counts.items() if count}
+    def _versions(self, term: str) -> dict[str, int]:
+        """The terms of living rows that are `term` with one more number, as 3.11.4 is 3.11 with 4, from 0 to 99, each
+        with the number of rows that hold it; empty if `term` is no version."""
+        return self._held(f"{term}.{n}" for n in range(100)) if _VERSION.fullmatch(term) else {}
 
-    def _parts(self, word: str) -> dict[str, int]:
+    def _parts(self, term: str) -> dict[str, int]:
         """The terms of the two parts of a compound, each with the number of living rows that hold it: "mietvertrag" and
         "kundig" of "mietvertragskundig", the term of "Mietvertragskündigung". Of several splits, the one whose rarer
         part is in the most rows. Empty if rows hold the parts of no split, or if no living row is in a language of
         `COMPOUNDING`."""
         analyzer = next((each for each in self.analyzers if COMPOUNDING.intersection(each.languages)), None)
-        if analyzer is None or not word.isalpha() or len(word) not in TYPO_LETTERS:
+        if analyzer is None or not term.isalpha() or len(term) not in TYPO_LETTERS:
             return {}
         best: dict[str, int] = {}
-        for at in range(PART_LETTERS, len(word) - PART_LETTERS + 1):
-            for head in (word[:at], word[: at - 1]) if word[at - 1] == "s" else (word[:at],):
-                counts = self._counts(chain(*analyzer.terms_of_pieces([head, word[at:]])))
-                if len(counts) == 2 and min(counts.values()) > min(best.values(), default=0):
+        for at in range(PART_LETTERS, len(term) - PART_LETTERS + 1):
+            for head in (term[:at], term[: at - 1]) if term[at - 1] == "s" else (term[:at],):
+                counts = self._counts(chain(*analyzer.terms_of_pieces([head, term[at:]])))
+                two_terms = len(counts) == 2  # one of each part, and not the same
+                if two_terms and min(counts.values()) > min(best.values(), default=0):
                     best = counts
         return best
+
+    def _held(self, terms: Iterable[str]) -> dict[str, int]:
+        """The terms that living rows hold, each with the number of rows; of many terms that no row ever held, this is
+        faster than `_counts`."""
+        counts = self._counts(term for term in terms if term in self.corpus.codes)
+        return {term: count for term, count in counts.items() if count}
 
     def _counts(self, terms: Iterable[str]) -> dict[str, int]:
         """The number of living rows that hold each term."""
@@ -264,8 +268,9 @@ def _last_terms(analyzer: Analyzer, words: Sequence[str]) -> list[str]:
 
 def _joined(words: Sequence[str]) -> dict[str, list[str]]:
     """The longer of two adjacent words, or the first of two as long -> the pair joined, because a text may write "data
-    base" as "database". A word that is longer than the words before and after it has two joined pairs. A pair whose
-    first word is a function word is left out."""
+    base" as "database". The longer word says more about the pair. A word that is longer than the words before and after
+    it has two joined pairs. A pair whose first word is a function word is left out ("the" + "base"); the second may be
+    one ("log" + "in")."""
     found: dict[str, list[str]] = {}
     for one, other in pairwise(words):
         if one.isalpha() and other.isalpha() and min(len(one), len(other)) > 1 and one not in all_function_words():
