@@ -87,3 +87,16 @@ def test_a_text_on_the_other_words_of_the_question_comes_before_the_description(
 def test_a_line_defines_the_name_with_which_it_begins(line, name, defines):
     names = program_names_in(name)
     assert names_defined(["Some text\n" + line, "of another"], names)[:, 0].tolist() == [float(defines), 0.0]
+
+
+@pytest.mark.parametrize(
+    ("query", "option"),
+    [("what is --force?", "--force"), ("use `--force`", "--force"), ("quiet (-q)", "-q"), ("--max-len=5", "--max-len")],
+)
+def test_an_option_is_found_with_the_signs_that_a_sentence_puts_around_it(query, option):
+    (name,) = program_names_in(query)
+    assert name.search(f"  {option}  does it")
+
+
+def test_a_name_that_is_too_long_is_not_looked_up():
+    assert program_names_in("what is " + "a_" * 60 + "z?") == []

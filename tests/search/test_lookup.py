@@ -660,6 +660,8 @@ def test_a_person_is_found_in_a_table_although_others_share_the_first_and_the_la
         ("phone number of Mrs. Tara Hale", ["tara hale"]),
         ("welches Rezept bekam Frau Dr. Lena Meyer?", ["lena meyer"]),
         ("el teléfono de la señora Ana Ruiz", ["ana ruiz"]),
+        ("phone number of Tara S. Hale", ["tara hale"]),
+        ("I saw the élan, Tara, of it", []),
     ],
 )
 def test_a_full_name_is_adjacent_words_with_capital_letters(query, names):

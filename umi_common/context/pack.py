@@ -24,8 +24,8 @@ PassageOf = Callable[[Chunk], Characters | None]
 SAME_TEXT = "same text"
 """The reason for dropping a piece whose text another part shows."""
 CHUNK_DIVISOR = 4
-"""If `per_chunk_max` is None, a chunk is first cut to 1 / CHUNK_DIVISOR of the budget, so that the context shows several
-long chunks instead of one."""
+"""If `per_chunk_max` is None, a chunk is first cut to 1 / CHUNK_DIVISOR of the budget, so that the context shows
+several long chunks instead of one."""
 CHUNK_LEAST = 1_024
 """Smallest limit that CHUNK_DIVISOR sets for a chunk, in tokens."""
 SAMPLE_TEXT = "x"

@@ -5,11 +5,13 @@ another order. This stage corrects the arms: vectors place "error 502" near "err
 of words.
 
     codes        "UMB-2231", "error 502", "bug 983434"
-    names        "os.path.join", "--force", "GDPR", "Tara Hale"
+    names        "os.path.join", "--force", "GDPR"
+    full_names   "Tara Hale", "Hale, Tara"
     definitions  a name with which a line of a reference begins
     phrases      phrases in quotation marks, a short query word for word, all keywords of a query
     entries      the word with which an entry of a dictionary or reference begins
     stage        finds all that a query looks up (`looked_up`), and computes the new scores of the candidates
 
-`codes`, `names`, `phrases` and `entries` each find their parts of a query, and compute how well texts hold them.
+`codes`, `names`, `full_names`, `phrases` and `entries` each find their parts of a query, and compute how well texts
+hold them.
 """

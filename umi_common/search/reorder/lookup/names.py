@@ -1,31 +1,26 @@
-"""Find the names of a query as wholes in texts: names from programs, acronyms, and full names of people.
+"""Find names from programs, and acronyms, as wholes in texts.
 
     a name from a program ("os.path.join", "max_tokens", "close()", "--force", "-x")
     an acronym, beside at most one other word ("what is GDPR?", "what does NPM stand for?")
-    a full name ("phone number of Tara Hale", "Hale, Tara"; in a short query "tara hale phone"), with or without a
-        middle initial, that few candidates hold, while other candidates hold its single words
 
-g of a name is 0 for a text that does not hold it. For a text that does, g of a full name is 1 - offset / length of the
-text, because a text mostly names its subject first: the form of Tara Hale names Tara first, that of her deputy last.
-g of any other name is 1.
+g of a name is 1 for a text that holds it, else 0. A name of more than `NAME_LENGTH` characters is not looked up.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import islice, pairwise
 
 import numpy as np
 
 from umi_common.pool import Floats
 from umi_common.search.reorder.lookup.codes import LETTERS_OR_DIGITS
 from umi_common.search.reorder.lookup.entries import MEANING
-from umi_common.search.reorder.words import PARTS_MAX, bare, words_in
+from umi_common.search.reorder.words import PARTS_MAX, words_in
 from umi_common.stores.lexical.languages import all_function_words
 
-OPTION = re.compile(r"-[A-Za-z]|--[A-Za-z][\w-]*")
-"""An option of a command."""
+OPTION = re.compile(r"(-[A-Za-z]|--[A-Za-z][\w-]*)(?:=.*)?")
+"""An option of a command, with or without its value."""
 PROGRAM_NAME = re.compile(
     r"_*[A-Za-z]\w+(?:(?:\.|::|->)_*[A-Za-z]\w+)+(?:\(\))?"
     r"|[A-Za-z]+\d*(?:_[A-Za-z\d]+)+(?:\(\))?"
@@ -39,49 +34,20 @@ TEXT_CHARACTERS = 20_000
 """Number of characters at the beginning of a text that are searched for names. Reading so many takes some 0.2 ms for
 each name."""
 NAME_LENGTH = 100
-"""Largest number of characters of a name; a longer one is cut."""
+"""Largest number of characters of a name that is looked up."""
 SIGNS = r"[\W_]{0,8}"
 """Pattern of the signs that may stand between two parts of a name: "cache.ttl" is in "cache:\n  ttl"."""
-SIGNS_AND_INITIAL = rf"{SIGNS}(?:[^\W\d_][\W_]{{1,8}})?"
-"""As `SIGNS`, with an initial that may stand between two parts of a full name: "Maria Hollander" is in "Maria S.
-Hollander"."""
-HOLDERS_MAX = 3
-"""Largest number of candidates that hold a full name that is looked up. If more candidates hold it, it is their common
-subject and distinguishes none of them."""
-SHARED_MIN = 3
-"""A full name is looked up if each of its words is in at least so many candidates that do not hold the name. If a word
-is in fewer, BM25 finds the name by this word."""
-SHORT_QUERY_WORDS = 4
-"""Largest number of words, function words aside, of a query in which any two adjacent words may be a full name if
-capital letters do not mark names."""
-NAME_END = re.compile(r"\s*[^\w\s'’.-]+\s*")
-"""Signs that end a full name: the words before and after them are not of one name."""
-CAPITALISED = r"[^\W\d_a-z][\w'’-]+"
-"""A word that does not begin with a lower-case letter of ASCII; `full_names_in` checks letters beyond ASCII."""
-NEXT_ITEM = rf",?\s{CAPITALISED}|,?\s(?:&|and|or|und|oder|et|ou|y|o|e|i|och|og|и)\s{CAPITALISED}\b(?!,)"
-"""The next item of a list: "Hale, Tara" is no name in "Hale, Tara, Bob" and "Hale, Tara and Bob", but one in "Hale,
-Tara and Weber, Tom"."""
-REVERSED_NAME = re.compile(rf"\b({CAPITALISED},?\s)?({CAPITALISED}),\s({CAPITALISED})\b(?!{NEXT_ITEM})")
-"""A last name and a first name: "Hale, Tara"; not in "call Ann Hale, Bob" or "Bob, Hale, Tara"."""
-COURTESY_TITLES = frozenset(
-    [
-        *("mr", "mrs", "ms", "miss", "mx", "dr", "prof", "professor", "doctor", "sir", "madam", "dame"),
-        *("herr", "herrn", "frau", "fräulein", "monsieur", "madame", "mademoiselle", "mme", "mlle"),
-        *("señor", "señora", "señorita", "sr", "sra", "srta", "signor", "signora", "dott", "senhor", "senhora"),
-        *("dhr", "mevrouw", "mevr"),
-    ]
-)
-"""Words before a name that are no part of it: the texts on one person write "Mr Hale" and "Tara Hale"."""
-POSSESSIVE = re.compile(r"['’]s\b")
 
 
 def program_names_in(query: str) -> list[re.Pattern[str]]:
     """Patterns of the query's command options, calls, and program names of several parts; "-x" and "-X" are two
     options."""
-    words = [word[:NAME_LENGTH] for word in query.split()]
-    options = [re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])") for word in words if OPTION.fullmatch(word)]
-    names = [word.removesuffix("()") for word in map(_without_signs, words) if PROGRAM_NAME.fullmatch(word)]
-    return list(dict.fromkeys([*options, *(_pattern(name.lower(), any_case=True) for name in names)]))[:PARTS_MAX]
+    words = [_without_signs(word) for word in query.split() if len(word) <= NAME_LENGTH]
+    options = [
+        re.compile(rf"(?<![\w-]){re.escape(found[1])}(?![\w-])") for found in map(OPTION.fullmatch, words) if found
+    ]
+    names = [word.removesuffix("()") for word in words if PROGRAM_NAME.fullmatch(word)]
+    return list(dict.fromkeys([*options, *(whole_name(name.lower(), any_case=True) for name in names)]))[:PARTS_MAX]
 
 
 def _without_signs(word: str) -> str:
@@ -102,79 +68,12 @@ def acronyms_in(query: str) -> list[re.Pattern[str]]:
     return [re.compile(rf"(?<![^\W_]){re.escape(letters)}s?(?![^\W_])") for letters in found[:PARTS_MAX]]
 
 
-def full_names_in(query: str) -> tuple[list[str], list[str]]:
-    """(full names, possible names) of a query, at most `PARTS_MAX` of each.
-
-    The full names, in lower case, are adjacent words that begin with a capital letter, without punctuation between
-    them, or two words with the last name first: "Hale, Tara". Function words, courtesy titles and words of capitals
-    alone ("DNA") are no part of a name.
-
-    Capital letters mark no names if all words of the query could be part of a name ("Tara Hale Phone"), or if none has
-    a capital letter. Any two adjacent words may then be a name, if the query has at most `SHORT_QUERY_WORDS` words,
-    function words aside. These are the possible names; texts spell them with capitals.
-    """
-    words = [word for word in query.split() if bare(word).lower() not in COURTESY_TITLES]
-    content = [not all_function_words().issuperset(words_in(word)) for word in words]
-    capital = [
-        is_content and bare(word)[:1].isupper() and not word.isupper()
-        for word, is_content in zip(words, content, strict=True)
-    ]
-    reversed_names = [each[1:] for each in REVERSED_NAME.findall(query) if not each[0]]
-    full = [f"{first} {last}".lower() for last, first in reversed_names if not (last[0] + first[0]).islower()]
-    possible: list[str] = []
-    if not (all(capital) or query.islower()):
-        # A word that is no part of a name becomes a comma, at which `NAME_END` separates names.
-        line = " ".join(word if is_capital else "," for word, is_capital in zip(words, capital, strict=True))
-        parts = [POSSESSIVE.sub("", part).strip(" '’.-").lower()[:NAME_LENGTH] for part in NAME_END.split(line)]
-        full += [part for part in parts if " " in part]
-    elif sum(content) <= SHORT_QUERY_WORDS:
-        titles = [word.title() if is_content else "" for word, is_content in zip(words, content, strict=True)]
-        pairs = ((first, bare(last)) for first, last in pairwise(titles))
-        possible = [f"{first} {last}" for first, last in pairs if first.isalpha() and last.isalpha()]
-    return list(dict.fromkeys(full))[:PARTS_MAX], list(dict.fromkeys(possible))[:PARTS_MAX]
-
-
 def names_held(texts: Sequence[str], names: Sequence[re.Pattern[str]]) -> Floats:
     """(n, N) 1 where a text holds a name from a program or an acronym, else 0."""
     return np.array([[float(name.search(text, 0, TEXT_CHARACTERS) is not None) for name in names] for text in texts])
 
 
-def full_names_held(texts: Sequence[str], full: Sequence[str], possible: Sequence[str]) -> Floats:
-    """(n, F) g of the names that are looked up: first the full names, then the possible names of `full_names_in`.
-    `HOLDERS_MAX` and `SHARED_MIN` decide which names are looked up."""
-    texts = [text[:TEXT_CHARACTERS] for text in texts]
-    lower = [text.lower() for text in texts] if full else []  # `_held` first tests for parts of the name
-    held = [_held(lower, name, any_case=True) for name in full]
-    held += [_held(texts, name, any_case=False) for name in possible]
-    g: Floats = np.array(held, dtype=np.float64).reshape(len(held), len(texts)).T
-    return g
-
-
-def _held(texts: Sequence[str], name: str, *, any_case: bool) -> list[float]:
-    """g of a full name in each text; 0 in all texts if the name is not looked up."""
-    parts = LETTERS_OR_DIGITS.findall(name)
-    may_hold = [all(map(text.__contains__, parts)) for text in texts]
-    if not any(may_hold):  # true of most names, whose patterns need not be compiled
-        return [0.0] * len(texts)
-    pattern = _pattern(name, SIGNS_AND_INITIAL, any_case=any_case)
-    found = [pattern.search(text) if maybe else None for text, maybe in zip(texts, may_hold, strict=True)]
-    g = [1.0 - name.start() / len(text) if name else 0.0 for text, name in zip(texts, found, strict=True)]
-    others = [text for text, own in zip(texts, g, strict=True) if not own]
-    in_several = (_is_in_several(word, others, any_case=any_case) for word in name.split())
-    if len(texts) - len(others) <= HOLDERS_MAX and all(in_several):
-        return g
-    return [0.0] * len(texts)
-
-
-def _is_in_several(word: str, texts: Sequence[str], *, any_case: bool) -> bool:
-    parts, pattern = LETTERS_OR_DIGITS.findall(word), _pattern(word, any_case=any_case)
-    # Beyond ASCII, a pattern for any case also matches letters that `lower` does not change, such as the long s.
-    may_hold = (text for text in texts if not text.isascii() or all(part in text for part in parts))
-    found = (text for text in may_hold if pattern.search(text) is not None)
-    return len(list(islice(found, SHARED_MIN))) == SHARED_MIN
-
-
-def _pattern(name: str, between: str = SIGNS, *, any_case: bool) -> re.Pattern[str]:
+def whole_name(name: str, between: str = SIGNS, *, any_case: bool) -> re.Pattern[str]:
     """A pattern of a whole name; `between`: pattern of the characters between two parts of the name."""
     pattern = between.join(map(re.escape, LETTERS_OR_DIGITS.findall(name)))
     return re.compile(rf"(?<![^\W_])(?<![^\W_]_){pattern}(?!\w)", re.IGNORECASE if any_case else 0)

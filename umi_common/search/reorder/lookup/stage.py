@@ -28,13 +28,8 @@ from umi_common.search.reorder.best import CANDIDATES, FAR_CANDIDATES, Best
 from umi_common.search.reorder.lookup.codes import Code, codes_held, codes_in, with_words_beside
 from umi_common.search.reorder.lookup.definitions import names_defined, words_beside_held
 from umi_common.search.reorder.lookup.entries import entries_held, heads_in
-from umi_common.search.reorder.lookup.names import (
-    acronyms_in,
-    full_names_held,
-    full_names_in,
-    names_held,
-    program_names_in,
-)
+from umi_common.search.reorder.lookup.full_names import full_names_held, full_names_in
+from umi_common.search.reorder.lookup.names import acronyms_in, names_held, program_names_in
 from umi_common.search.reorder.lookup.phrases import (
     content_phrase_held,
     content_phrase_in,
