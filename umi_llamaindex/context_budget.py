@@ -38,12 +38,13 @@ class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
 
     The budget limits all that the LLM reads: texts, the metadata that LlamaIndex writes beside the texts, and the
     separators. If the best node does not fit, and its metadata would take more tokens than is left for its text, the
-    metadata of all nodes is hidden from the LLM. If a node has text, at least one node is returned.
+    metadata of all nodes is hidden from the LLM; with `pack="density"`, only if no node fits. At least one node is
+    returned if one has text and is of a kind that the policy allows.
 
-    Nodes are chosen in the order of the list, nodes without a score last. The scores themselves are used only if they
-    fall along the list. A list that LlamaIndex's `LongContextReorder` has ordered, with the best nodes at both ends, is
-    recognised: the best nodes are chosen, and that order is kept. Images without text are returned after the other
-    nodes; they count as 0 tokens, and their metadata is hidden from the LLM.
+    Nodes are chosen in the order of the list, nodes without a score last. If the scores do not fall along the list,
+    ranks replace them. A list with the best nodes at both ends, as LlamaIndex's `LongContextReorder` orders it, is
+    recognised by its scores: the best nodes are chosen, and that order is kept. Images without text are returned after
+    the other nodes; they count as 0 tokens, and their metadata is hidden from the LLM.
 
     Raises:
         BudgetError: If the budget cannot hold one character of any node.
@@ -107,6 +108,11 @@ class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
         return layout.nodes(packed(layout).parts)
 
     def _hits(self, items: Sequence[NodeWithScore]) -> tuple[list[Hit], Mapping[str, list[Chunk]]]:
+        """(the nodes as hits, the chunks of the store beside each hit).
+
+        A node that the store holds with the same text is replaced by the store's chunk, whose source and position say
+        which chunks are beside it.
+        """
         scores = scores_of(items)
         if (np.diff(scores) > 0).any():  # sorted by something else, such as MMR: ranks replace the scores
             scores = 1.0 / np.arange(1, len(items) + 1)
@@ -193,6 +199,9 @@ class _NodeFormat(Format):
     def text_around_parts(self) -> str:
         return ""
 
+    def _node_of(self, id: str) -> BaseNode:
+        return self._items[id].node if id in self._items else to_node(self._neighbours[id])
+
     def _node(self, part: ContextPart) -> NodeWithScore:
         """The node of a part: a copy of the part's first node, with the part's text.
 
@@ -200,16 +209,19 @@ class _NodeFormat(Format):
         """
         scores = [self._items[id].score for id in part.ids if id in self._items]
         score = max((score for score in scores if score is not None), default=part.score)
-        id = part.ids[0]
-        first = self._items[id].node if id in self._items else to_node(self._neighbours[id])
+        first = self._node_of(part.ids[0])
         item = NodeWithScore(node=first, score=score)
         if len(part.ids) > 1 or part.text != first.get_content(MetadataMode.NONE):
-            item = NodeWithScore(node=_with_text_of(part, first), score=score)
+            item = NodeWithScore(node=_with_text_of(part, first, self._node_of(part.ids[-1])), score=score)
         return _with_hidden_metadata(item) if self.hides_metadata else item
 
 
-def _with_text_of(part: ContextPart, first: BaseNode) -> BaseNode:
-    """A copy of a part's first node, with the part's text."""
+def _with_text_of(part: ContextPart, first: BaseNode, last: BaseNode) -> BaseNode:
+    """A copy of a part's first node, with the part's text, and the place of this text in the document if it is known.
+
+    Args:
+        first, last: The nodes of the part's first and last chunk.
+    """
     changes: dict[str, Any] = {"embedding": None}
     if len(part.ids) > 1:
         changes["metadata"] = {**first.metadata, IDS_KEY: list(part.ids)}
@@ -217,6 +229,8 @@ def _with_text_of(part: ContextPart, first: BaseNode) -> BaseNode:
             changes[hidden] = [*getattr(first, hidden), IDS_KEY]
     if part.spans[0].start and getattr(first, START, None) is not None:
         changes[START] = getattr(first, START) + part.spans[0].start
+    if getattr(last, START, None) is not None:
+        changes["end_char_idx"] = getattr(last, START) + part.spans[-1].end
     node = first.model_copy(update=changes)
     node.set_content(part.text)
     return node

@@ -18,7 +18,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, RemoveMessage
 from langchain_core.prompt_values import ChatPromptValue
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -48,6 +48,7 @@ from umi_langchain import (
     create_umi_context,
     create_umi_tool,
 )
+from umi_langchain._messages import as_turns
 
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
 TEXTS = ["Ann met Bob in Paris", "Bob met Carl in Rome", "Carl met Dora in Oslo"]
@@ -736,6 +737,27 @@ def test_a_history_object_in_place_of_its_messages_is_refused_with_what_to_give(
     with pytest.raises(InputError, match=rf"history is {kept.__name__}; .*give history\.messages"):
         retriever.invoke("who met Bob?", history=history)
     assert retriever.invoke("who met Bob?", history=history.messages)
+
+
+def test_the_state_of_an_agent_in_place_of_its_messages_is_refused_with_what_to_give(retriever):
+    with pytest.raises(InputError, match=r'history is dict; .*give history\["messages"\]'):
+        retriever.invoke("who met Bob?", history={"messages": [HumanMessage("Who is Dora?")]})
+
+
+@pytest.mark.parametrize("turn", [{"role": "tool", "content": "x"}, {"role": ["user"], "content": "x"}])
+def test_a_dict_that_langchain_cannot_read_is_refused_with_what_is_expected(retriever, turn):
+    with pytest.raises(InputError, match=r"history\[0\].*tool \(with its tool_call_id\)"):
+        retriever.invoke("who met Bob?", history=[turn])
+
+
+def test_a_history_holds_who_said_what_without_reasoning_and_without_turns_that_have_no_text():
+    said = [
+        ChatMessage(role="user", content="Who is Dora?"),
+        AIMessage([{"type": "reasoning", "text": "let me think"}, {"type": "text", "text": "A friend."}]),
+        AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "1"}]),
+        RemoveMessage(id="1"),
+    ]
+    assert as_turns(said) == ["user: Who is Dora?", "ai: A friend."]
 
 
 @pytest.mark.parametrize("turn", [1, ("friend", "hello"), {"text": "hello"}, None])

@@ -195,16 +195,17 @@ def test_overlapping_nodes_that_name_no_neighbour_are_one_text_in_any_order_of_r
         one.node.start_char_idx, one.node.end_char_idx = start, start + 150
     (found,) = of(500).postprocess_nodes(nodes)
     assert found.node.text == text[: max(starts) + 150]
+    assert (found.node.start_char_idx, found.node.end_char_idx) == (0, max(starts) + 150)
 
 
 def test_the_answer_amid_a_long_node_is_kept_and_the_node_says_where_it_begins():
     text = f"{'Lunch was served again. ' * 60}The code of the vault is 4711. {'It rained all day long. ' * 60}"
     long = item("page", text, 0.9)
-    long.node.start_char_idx = 500
+    long.node.start_char_idx, long.node.end_char_idx = 500, 500 + len(text)
     (kept,) = of(40).postprocess_nodes([long], query_str="what is the code of the vault?")
     assert "The code of the vault is 4711." in kept.node.text
     start = kept.node.start_char_idx - 500
-    assert start > 0 and text[start:].startswith(kept.node.text)
+    assert start > 0 and text[start : kept.node.end_char_idx - 500] == kept.node.text
     tool = create_umi_tool(UmiRetriever.from_nodes([long.node]), budget=60)
     assert "4711" in tool(query="what is the code of the vault?").content
 
