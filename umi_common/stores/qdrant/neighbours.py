@@ -2,8 +2,8 @@
 
 A source is ordered by (position, id), and its positions may have gaps. Two sorted requests for each position find the
 chunks before and after it. If many chunks share a position, the requests are repeated with a larger limit. If
-successive positions mostly differ by 1, a search instead requests the missing positions by number, and so reads no
-chunk twice.
+successive positions mostly differ by 1 (`Statistics.gapless`), a search instead requests the missing positions by
+number, and so reads no chunk twice. It then does not find a chunk that shares its position with a candidate.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from umi_common.types import Chunk
 
 TIES = 2
 """Number of additional chunks in a request, because several chunks may have the same position."""
-REQUESTED_MAX = 256
+REPEATED_BELOW = 256
 """A request with at least this limit is not repeated with a larger limit. If so many chunks have one position, the
 chunks at the positions before and after it are not found."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The chunks around some positions."""
+    """Points around the requested positions, and which of them follows which."""
 
     points: Mapping[str, Any]
     """Chunk id -> point."""
@@ -74,10 +74,11 @@ def beside(
             cut_at = answer[-1].payload["position"] if len(answer) == limit else None
             whole = [point for point in own_points(answer) if point.payload["position"] != cut_at]
             beyond = sum(point.payload["position"] != position for point in whole)
-            if cut_at is not None and beyond < reach and limit < REQUESTED_MAX:
+            if cut_at is not None and beyond < reach and limit < REPEATED_BELOW:
                 repeated.append(each)
                 continue
             points |= {point.payload["id"]: point for point in whole}
+            # Each answer has no gaps: all chunks of the source between its first and its last.
             in_order = sorted((point.payload["position"], point.payload["id"]) for point in whole)
             following |= dict(pairwise(id for _, id in in_order))
         open_requests, limit = repeated, 4 * limit
@@ -94,7 +95,8 @@ def _request(source: str, position: int, after: bool, limit: int, payload: Any, 
 
 
 def at_positions(connection: Connection, missing: Mapping[str, Collection[int]]) -> list[Any]:
-    """The points of candidates at the positions `missing`, a mapping from source to positions; one round trip."""
+    """The points at the positions `missing`, a mapping from source to positions; one round trip, which reads at most
+    1 + TIES points for each position."""
     m = models()
     parts = [
         m.Filter(
@@ -122,9 +124,10 @@ def missing_positions(candidates: Mapping[str, Candidate], best: Collection[str]
 
 
 def indices_in_source(candidates: Sequence[Candidate], following: Mapping[str, str]) -> Ints:
-    """(n,) index of each candidate in its source, from 0; NO_POSITION for a candidate without source or position.
+    """(n,) numbers that rise along each source, from 0; NO_POSITION for a candidate without source or position.
 
-    The indices of two successive candidates of a source differ by 1 if the candidates are adjacent, else by 2.
+    The numbers of two successive candidates of a source differ by 1 if the candidates are adjacent, else by 2. Without
+    `following`, candidates count as adjacent if their positions differ by at most 1.
     """
     indices = np.full(len(candidates), NO_POSITION, dtype=np.int64)
     in_sources = sorted(
