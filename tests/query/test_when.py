@@ -214,6 +214,11 @@ def test_hours_and_minutes_are_those_that_pass_also_where_clocks_change(phrase: 
     [
         ("what happened a day after 10 May 2023?", (2023, 5, 11), (2023, 5, 12)),
         ("two days after 10 May 2023", (2023, 5, 12), (2023, 5, 13)),
+        ("a couple of days after 10 May 2023", (2023, 5, 11), (2023, 5, 14)),
+        ("during the three days after 10 May 2023", (2023, 5, 11), (2023, 5, 14)),
+        ("in the two weeks before Christmas 2022", (2022, 12, 10), (2022, 12, 24)),
+        ("from 28 February 2021 to 3 March", (2021, 2, 28), (2021, 3, 4)),
+        ("from 28 December 2021 to 3 March", (2021, 12, 28), (2022, 3, 4)),
         ("2 days before 10 May 2023", (2023, 5, 8), (2023, 5, 9)),
         ("two months after May 2022", (2022, 7, 1), (2022, 8, 1)),
         ("two years after 2020", (2022, 1, 1), (2023, 1, 1)),
@@ -224,6 +229,19 @@ def test_days_after_a_day_are_counted_from_that_day(query, start, end):
     when = find_time(query, datetime(2023, 5, 18, tzinfo=timezone.utc))
     assert when is not None
     assert (when.range.start, when.range.end) == tuple(datetime(*day, tzinfo=timezone.utc) for day in (start, end))
+
+
+@pytest.mark.parametrize(
+    ("query", "start", "end"),
+    [
+        ("since the Sunday before 10 May 2023", datetime(2023, 5, 7, tzinfo=timezone.utc), None),
+        ("until the day after 10 May 2023", None, datetime(2023, 5, 12, tzinfo=timezone.utc)),
+    ],
+)
+def test_since_and_until_also_bound_a_day_beside_another_one(query, start, end):
+    when = find_time(query, datetime(2023, 5, 18, tzinfo=timezone.utc))
+    assert when is not None
+    assert (when.range.start, when.range.end) == (start, end)
 
 
 def test_three_hours_before_the_clocks_went_back():

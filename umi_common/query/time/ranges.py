@@ -6,9 +6,12 @@ asked on 18 May 2023, where A is "10 May 2023", a Wednesday; the last day of a p
 
     phrase                   period               bounds, or (a remark)
     between A and 12 May     10 to 12 May
+    from A to 3 March        10 May to 3 March    (the first 3 March after A)
     the week before A        3 to 9 May           (the week that ends where A starts)
     two weeks before A       23 to 29 April       (the week around the day that is two weeks before A)
+    the two weeks before A   26 April to 9 May
     two days after A         12 May
+    a couple of days after A 11 to 13 May         (one to three days)
     the Sunday before A      7 May
     the week of A            8 to 14 May          (from Monday)
     since A, not before A    10 May               from the start of 10 May, None
@@ -17,7 +20,8 @@ asked on 18 May 2023, where A is "10 May 2023", a Wednesday; the last day of a p
     before A                 10 May               None, to the start of 10 May
     until A, not after A     10 May               None, to the end of 10 May
     by A                     10 May               None, to the end of 10 May
-    by 30 May                30 May               from the start of today (18 May), to the end of 30 May
+    by 30 May 2023           30 May               from the start of today (18 May), to the end of 30 May
+    since the Sunday before A    7 May            from the start of 7 May, None
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ from umi_common.query.time.vocabulary import SINCE, WEEKDAYS, counted, words_of
 
 _WORD = rf"(?P<word>since|before|prior to|after|until|till|up to|by|between|from|{THAN}|{SINCE})"
 _WORD_IN_FRONT = time_pattern(rf"(?<!\w)(?<!the\s)(?<!our\s){_WORD} (?:the |on |in )?$")
-"""A word that changes A, at the end of the text before A: "until the "."""
+"""A word that changes A, at the end of the text before A: "until the "; not a noun, as in "the after"."""
 _FIRST_WORD = time_pattern(rf"{_WORD}\b")
 """A word that changes A, at the beginning of A's own phrase: "since Friday"."""
 _NOT = time_pattern(r"(?<!\w)(?:not|no) $")
@@ -52,7 +56,7 @@ _ON = time_pattern(r" (?:on|onwards?|up)\b")
 _JOIN = time_pattern(r"\s{0,3}(?P<word>and|to|until|till|through|-|\u2013) (?:the |in |on )?")
 """The words between A and B: "28 Feb - 3 Mar". "And" joins only after "between" or "from"."""
 _OFFSET = time_pattern(
-    rf"(?<![\w-])(?:(?:the|last) )?(?:(?:{COUNT} )?{UNIT}(?(count)|(?<!s))|{WEEKDAY})"
+    rf"(?<![\w-])(?:(?P<all>the|last) )?(?:(?:{COUNT} )?{UNIT}(?(count)|(?<!s))|{WEEKDAY})"
     r" (?P<side>before|after)$"
 )
 """Words before A that name another period beside it: "two weeks before", "the day after", "the Sunday before".
@@ -91,11 +95,14 @@ def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod) -> Found
     if join is None or opening not in {"", "between", "from"} or (join["word"].lower() == "and" and not opening):
         return None
     period, end = first.period, second.period.end
-    # `in_year` is None if A names a year. If not, A lies in the year of B, or in the year before: the December of
-    # "December to March 2022" is that of 2021.
+    # `in_year` is None if a phrase names a year. If A names none, it lies in the year of B, or in the year before: the
+    # December of "December to March 2022" is that of 2021. If only A names one, B is the first after A.
     if (in_year := period.in_year) is not None:
         period = in_year(end.year)
         period = period if period.start < end else in_year(end.year - 1)
+    elif (in_year := second.period.in_year) is not None:
+        end = in_year(period.start.year).end
+        end = end if end > period.start else in_year(period.start.year + 1).end
     return FoundPeriod(start, second.end, CalendarPeriod(period.start, end)) if end > period.start else None
 
 
@@ -114,7 +121,8 @@ def changed_period(query: str, found: FoundPeriod, now: datetime) -> FoundPeriod
     if word in {"before", "after"}:
         offset = _OFFSET.search(query, max(0, start - OFFSET_CHARACTERS), start + len(word))
         if offset is not None:
-            return FoundPeriod(offset.start(), found.end, _next_to(period, offset))
+            beside = FoundPeriod(offset.start(), found.end, _next_to(period, offset))
+            return changed_period(query, beside, now)  # "since the Sunday before A"
     if word == "from" and _ON.match(query, found.end):
         word = "since"
     bounds = {
@@ -155,8 +163,9 @@ def _operator(query: str, found: FoundPeriod) -> tuple[str, int] | None:
 def _next_to(period: CalendarPeriod, match: re.Match[str]) -> CalendarPeriod:
     """The period before or after `period` that a match of `_OFFSET` names.
 
-    With a count ("two weeks before"), it is the unit around the moment that is so many units away. Without ("the week
-    before"), it is the unit that ends where `period` starts, or starts where it ends. A weekday is the nearest one
+    With a count ("two weeks before"), it is the unit around the moment that is so many units away; of a vague count,
+    all units from the nearest to the farthest. Without a count ("the week before"), and with an article ("the two weeks
+    before"), it is the time that ends where `period` starts, or starts where it ends. A weekday is the nearest one
     outside of `period` ("the Sunday before"), a weekend the nearest or, with a count, the count-th.
     """
     given = words_of(match)
@@ -166,11 +175,12 @@ def _next_to(period: CalendarPeriod, match: re.Match[str]) -> CalendarPeriod:
     day = edge if before else edge - timedelta(days=1)
     if "weekday" in given:
         return spans.weekday(day, WEEKDAYS.index(given["weekday"]), sign)
-    unit, (_, count) = given["unit"], counted(given.get("count", "one"))
+    unit, (farthest, nearest) = given["unit"], counted(given.get("count", "one"))
     if unit == "weekend":
-        return spans.days(spans.weekday(day, spans.SATURDAY, sign * count).start, 2)
-    if "count" in given:  # "two days after 10 May" counts from 10 May on, not from its end
+        return spans.days(spans.weekday(day, spans.SATURDAY, sign * nearest).start, 2)
+    if "count" in given and "all" not in given:  # "two days after 10 May" counts from 10 May on, not from its end
         start = edge if unit in {"minute", "hour"} else day
-        return spans.around(spans.shifted(start, unit, sign * count), unit)
-    other = spans.shifted(edge, unit, sign * count)
-    return CalendarPeriod(min(edge, other), max(edge, other))
+        one, other = (spans.around(spans.shifted(start, unit, sign * count), unit) for count in (nearest, farthest))
+        return CalendarPeriod(min(one.start, other.start), max(one.end, other.end))
+    end = spans.shifted(edge, unit, sign * farthest)
+    return CalendarPeriod(min(edge, end), max(edge, end))
