@@ -26,8 +26,8 @@ class Format:
         raise NotImplementedError
 
     def render(self, parts: Sequence[ContextPart]) -> str:
-        """The whole text; "" for no parts."""
-        return f"{self.opening}\n{self.between.join(map(self.written, parts))}\n{self.closing}" if parts else ""
+        """The whole text of the parts, at least one."""
+        return f"{self.opening}\n{self.between.join(map(self.written, parts))}\n{self.closing}"
 
     def as_shown(self, text: str) -> str:
         """A text as it is in the rendered text: escaped if the format escapes."""
@@ -83,8 +83,6 @@ class Plain(Format):
         return _fill_template(self._template, part, cited, days)
 
     def render(self, parts: Sequence[ContextPart]) -> str:
-        if not parts:
-            return ""
         blocks = list(map(self.written, parts))
         if self._policy.header:
             blocks.insert(0, self._policy.header)
