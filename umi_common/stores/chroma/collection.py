@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
@@ -297,24 +298,23 @@ def _notifying(write: Callable[..., Any], followers: WeakSet[Follower]) -> Calla
     The ids are the argument `ids`, or the first argument; none for a deletion by a filter, `delete(where=...)`.
     """
 
-    def notify(arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        ids = named.get("ids", arguments[0] if arguments else None)
-        stated = [] if ids is None else [ids] if isinstance(ids, str) else list(ids)
-        for follower in tuple(followers):
-            follower.written(stated)
+    @contextmanager
+    def noted(ids: Any = None, *_: Any, **__: Any) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            stated = [] if ids is None else [ids] if isinstance(ids, str) else list(ids)
+            for follower in tuple(followers):
+                follower.written(stated)
 
     @wraps(write)
     def notifying(*arguments: Any, **named: Any) -> Any:
-        try:
+        with noted(*arguments, **named):
             return write(*arguments, **named)
-        finally:
-            notify(arguments, named)
 
     @wraps(write)
     async def anotifying(*arguments: Any, **named: Any) -> Any:
-        try:
+        with noted(*arguments, **named):
             return await write(*arguments, **named)
-        finally:
-            notify(arguments, named)
 
     return anotifying if inspect.iscoroutinefunction(write) else notifying
