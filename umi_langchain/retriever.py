@@ -59,24 +59,20 @@ from umi_langchain._sections import with_sections
 
 
 class CallOptions(TypedDict, total=False):
-    """The options of one call. For an option that is missing or None, the retriever's own value is used."""
+    """The options of one call: `history` and `strategy` as in `DualRetriever.search`, the others as in `UmiRetriever`.
+
+    For an option that is missing or None, the retriever's own value is used. Documents must pass both filters and lie
+    in both time ranges.
+    """
 
     k: int | None
-    """Largest number of documents in the result, 1..100."""
     filter: Where
-    """Metadata filter; documents must also pass the retriever's own filter."""
     time_range: Window
-    """(start, end) aware datetimes: only documents with a time in [start, end) and in the retriever's time range."""
     deep_search: bool | None
-    """Whether the LLM may be asked for variations of the query."""
     now: datetime | None
-    """The time that "last week" and ages refer to."""
     history: Sequence[str | MessageLikeRepresentation]
-    """Earlier messages of the conversation, oldest first: for the LLM, and for follow-up questions."""
     strategy: Strategy
-    """The arms that search: "hybrid" (BM25 and vectors), "text" (BM25 alone) or "vector" (vectors alone)."""
     min_relevance: float | None
-    """0..1; documents of a lower relevance are left out. Replaces the retriever's own value; 0: none is left out."""
 
 
 class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):

@@ -122,8 +122,7 @@ def tune(
     """Try configurations on the training groups, and score the best one on the held-out groups.
 
     Args:
-        datasets: One dataset or several, of one set or several. Every set has the same weight, whatever its number of
-            queries.
+        datasets: One dataset or several, of one set or several.
         space: Values to try, by "stage.field".
         metric: The metric to maximise; see `metrics`.
         method: "grid": try every combination in order, at most `trials`; "random": try `trials` random draws.
@@ -266,9 +265,7 @@ def _toml(stage: str, field: str, value: Any) -> str:
 def split_by_group(
     datasets: Iterable[Dataset], *, test_share: float = 0.3, seed: int = 0
 ) -> tuple[list[Dataset], list[Dataset]]:
-    """Split datasets into those for tuning and those held out for the final score: (training, held out).
-
-    The groups of a set are divided between the two parts. If a set has only one group, its queries are divided.
+    """(training datasets, held-out datasets), divided as the top of this file describes.
 
     Args:
         test_share: Share of a set's groups (or queries) that is held out, above 0 and below 1; each part gets at least

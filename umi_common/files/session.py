@@ -153,9 +153,8 @@ class IngestSession:
     def rounds(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Iterator[list[FilePart]]]:
         """Yield the batches of the first round and, if needed, those of the second.
 
-        Between the rounds, the stale chunks of changed files and all chunks of vanished files are removed. The second
-        round repeats the parts with a record whose id a chunk of another file had. The removal frees the id if the
-        other file was renamed, or if the record moved from the other file.
+        Between the rounds, the stale chunks of changed files and all chunks of vanished files are removed. The removal
+        frees the id of a skipped record if the other file was renamed, or if the record moved from that file.
 
         Raises:
             EmbedderError: If the embedder failed on everything in this run.

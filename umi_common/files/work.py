@@ -1,8 +1,4 @@
-"""Read parts of files and write their chunks to the store. The same call again changes nothing in the store.
-
-A part is a whole file or, of a file of JSON Lines, a range of about 1 MB. A line of JSON Lines is a record; it becomes
-one chunk, whose id is the record's own id if it has one.
-"""
+"""Read parts of files and write their chunks to the store. The same call again changes nothing in the store."""
 
 from __future__ import annotations
 

@@ -112,7 +112,6 @@ def chunks_alone(condition: Any = None) -> Any:
 
 
 def settings_request() -> Any:
-    """The request for the stored settings."""
     m = models()
     return m.QueryRequest(filter=m.Filter(must=[m.HasIdCondition(has_id=[SETTINGS])]), limit=1, with_payload=True)
 

@@ -1,7 +1,8 @@
 """One search of the collection: mostly one batch of requests, and at most one more for neighbours.
 
     union        one request: a prefetch for each variation, arm and (with decay) range of ages, and one for the ids
-                 that the probes name. The answer has each row once, with vectors, without text.
+                 that the probes name. The answer has each row once, with vectors, without text. It is requested again
+                 if too few rows pass a filter that has no equal condition of Qdrant (see `filters`).
     peaks        one request for each query term; see `bm25.peak_requests`
     statistics   two samples, if the cached statistics are too old; see `statistics.sample_requests`
 
@@ -221,8 +222,6 @@ class _Search:
         return rows.pool(self.trace)
 
     def _best_rows(self) -> CandidateRows:
-        """The best rows of both arms. They are requested again with a larger depth if too few of them pass an inexact
-        filter."""
         where = compiled(self.request.where, self.request.window, self.collection.tenants)
         self.trace.facts["filter"] = "exact" if where.exact else "widened"
         depth = self.request.depth

@@ -108,13 +108,11 @@ class CachedStatistics:
         return drawn
 
     def cached(self) -> Statistics:
-        """The cached statistics, after `mark()` has returned None."""
         assert self._drawn is not None, "`mark()` returned a number: statistics must be drawn"
         return self._drawn
 
 
 def sample_requests() -> list[Any]:
-    """The requests of the two samples."""
     return [_smallest(SAMPLE_SIZE, _OF_CHUNKS), _smallest(SOURCE_SAMPLE_SIZE, _OF_SOURCES)]
 
 

@@ -203,12 +203,7 @@ class QdrantStore(CollectionStore):
         return {chunk.id: [chunks[id] for id in seen.around([chunk.id], reach)] or [chunk] for chunk in known}
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
-        """`recall` for each of several searches. Searches that differ only in their probes share the round trips.
-
-        A probe is a query or a variation of it. One round trip finds the best chunks of up to 12 probes by BM25 and by
-        cosine; mostly one more reads the chunks before and after these in their sources. A filter may have no equal
-        condition of Qdrant (see `filters`), so that some of the found chunks do not pass it. If too few are left, there
-        are further round trips.
+        """`recall` for each of several searches; searches that differ only in their probes share the round trips.
 
         Raises:
             SearchUnavailable: If the server fails; it computes both BM25 and cosines, so neither is left.
