@@ -33,6 +33,7 @@ from umi_common.errors import (
     InvalidVector,
 )
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder, RemoteModel
+from umi_common.stores.ledger.ledger import Ledger
 from umi_llamaindex import UmiEmbedding, UmiQuery, UmiRetriever, UmiVectorStore
 
 # resolve_embed_model imports whatever langchain-community is installed, which warns about itself.
@@ -413,6 +414,19 @@ def test_what_was_written_is_there_after_reopening(tmp_path):
     assert found(second, "durable") == ["a"]
     second.close()
     again = UmiVectorStore(persist_dir=str(tmp_path / "other"))
+    again.close()
+
+
+def test_the_first_filter_after_reopening_does_not_read_every_node(tmp_path, monkeypatch):
+    store = UmiVectorStore(persist_dir=str(tmp_path))
+    store.add([node(f"n{at}", "cats sleep", "animals", kind="pet" if at % 2 else "wild") for at in range(6)])
+    store.close()
+    again, read = UmiVectorStore(persist_dir=str(tmp_path)), []
+    monkeypatch.setattr(Ledger, "texts", lambda *arguments, **options: read.append(arguments) or iter(()))
+    pets = MetadataFilters(filters=[MetadataFilter(key="kind", value="pet")])
+    assert sorted(each.node.node_id for each in again.retriever(filters=pets).retrieve("cats")) == ["n1", "n3", "n5"]
+    again.delete("animals")
+    assert again.get_nodes() == [] and read == []
     again.close()
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from small_store import NOW, search
 
 from umi_common import DualRetriever
+from umi_common.filters import matches, parse_filter
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded import row_data
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -146,19 +148,22 @@ def test_a_value_that_only_removed_chunks_had_is_not_saved(closed: Path):
 
 
 @pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("window", ["", "long " * unread_columns.BYTES_A_ROW_MAX])
 def test_a_chunk_replaced_while_the_query_is_embedded_is_found_though_its_row_is_saved(
-    tmp_path: Path, monkeypatch, read_only: bool
+    tmp_path: Path, monkeypatch, read_only: bool, window: str
 ):
-    """The save of the write leaves out the value of the removed row, which the running search must not miss."""
+    """The save of the write leaves out the value of the removed row, which the running search must not miss. So does
+    another filter meanwhile, on a key whose column was not saved."""
     monkeypatch.setattr(row_data, "SAVE_EVERY", 1)
 
     class Replacing(HashEmbedder):
         def embed_queries(self, texts):
-            writer.add(notes("eve ann ann bob"))
+            writer.add([*notes("eve ann"), note(2, "ann", colour="red"), note(3, "bob")])
+            assert reader.unknown_keys({"window": window}) == []
             return super().embed_queries(texts)
 
     with HybridStore.open(tmp_path, embedder=HashEmbedder(16)) as first:
-        first.add(notes())
+        first.add([*notes(), note(9, "bob", window=window)])
     with (
         HybridStore.open(tmp_path, embedder=Replacing(16)) as writer,
         HybridStore.open(tmp_path, embedder=Replacing(16), read_only=read_only) as reader,
@@ -188,19 +193,80 @@ def long_text(number: int) -> dict[str, Any]:
     return {"window": f"{number} " * 2 * unread_columns.BYTES_A_ROW_MAX}
 
 
-@pytest.mark.parametrize("metadata", [many_keys, long_text])
+@pytest.mark.parametrize(("metadata", "left_out"), [(many_keys, b'"user"'), (long_text, b"1 1 1 1")])
 @pytest.mark.parametrize("filtered", [False, True])
 def test_columns_that_would_be_large_are_not_saved(
-    tmp_path: Path, metadata: Callable[[int], dict[str, Any]], filtered: bool
+    tmp_path: Path, metadata: Callable[[int], dict[str, Any]], left_out: bytes, filtered: bool
 ):
     for session in range(2):
         with opened(tmp_path / "s") as store:
             store.add([note(session, "ann", **metadata(session))])
             assert not filtered or len(found(store, ANN)) == session + 1
         (file,) = (tmp_path / "s" / "lexical").iterdir()
-        assert unread_columns.KEYS.encode() not in file.read_bytes()
+        assert left_out not in file.read_bytes()
     with opened(tmp_path / "s") as store:
         assert found(store, ANN) == ["n00", "n01"]
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_long_texts_under_one_key_slow_down_no_filter_on_another(tmp_path: Path, rows_read: list[int], read_only: bool):
+    for session in range(3):
+        with opened(tmp_path / "s") as store:
+            store.add([note(number, "ann", **long_text(number)) for number in range(session, session + 3)])
+    rows_read.clear()
+    with opened(tmp_path / "s", read_only=read_only) as store:
+        assert found(store, ANN) == ["n00", "n01", "n02", "n03", "n04"]
+        assert found(store, {"user": "bob"}) == [] and rows_read == []
+        assert found(store, {**ANN, "window": long_text(3)["window"]}) == ["n03"]
+        assert found(store, {"window": {"$not": {"$text_match": "2 2"}}}) == ["n00", "n01", "n03", "n04"]
+        assert len(rows_read) == 5, "once for both filters on the key of the long texts"
+        assert store.unknown_keys({"window": "", "colour": ""}) == ["colour"]
+
+
+def test_filters_pass_the_right_chunks_if_texts_become_long_and_short_again(tmp_path: Path):
+    random, now, path = Random(3), dict[str, Chunk](), tmp_path / "s"
+    filters = [
+        {"user": "ann"},
+        {"b": {"$ne": 1}},
+        {"a": {"$gt": "5"}, "user": {"$in": ["bob", "ann"]}},
+        {"$or": [{"a": {"$text_match": "7 7"}}, {"b": {"$exists": False}}]},
+    ]
+    for session in range(12):
+        if session % 5 == 4:
+            HybridStore.reindex(path, embedder=HashEmbedder(16))
+        with opened(path) as store:
+            for step in range(3):
+                numbers = random.sample(range(12), random.randint(1, 4))
+                texts = {key: f"{random.randint(1, 9)} " * random.choice([1, 1, 400]) for key in ("a", "b")}
+                some = {key: 1 if key == "b" and step else text for key, text in texts.items() if random.random() < 0.7}
+                changed = [note(number, random.choice(["ann", "bob"]), **some) for number in numbers]
+                store.add(changed)
+                now |= {chunk.id: chunk for chunk in changed}
+                gone = random.sample(sorted(now), random.randint(0, len(now) // 3))
+                store.delete(gone)
+                now = {id: chunk for id, chunk in now.items() if id not in gone}
+                if session % 5 == 2 and step == 1:
+                    store.compact()
+                for where in random.sample(filters, random.randint(0, 2)):
+                    assert found(store, where) == passing(now, where)
+            if session % 4 == 0:
+                with opened(path, read_only=True) as reader:
+                    assert [found(reader, where) for where in filters] == [passing(now, where) for where in filters]
+
+
+def passing(chunks: dict[str, Chunk], where: dict[str, Any]) -> list[str]:
+    tree = parse_filter(where)
+    return sorted(id for id, chunk in chunks.items() if matches(tree, chunk.metadata))
+
+
+def test_columns_that_an_earlier_version_saved_are_read(tmp_path: Path, rows_read: list[int], monkeypatch):
+    with monkeypatch.context() as earlier:
+        earlier.setattr(row_data, "COLUMNS", unread_columns.KEYS)
+        with opened(tmp_path / "s") as store:
+            store.add(notes())
+    with opened(tmp_path / "s") as store:
+        assert found(store, ANN) == ["n00", "n02"]
+    assert rows_read == []
 
 
 def test_a_store_that_is_compacted_or_reindexed_keeps_its_columns(closed: Path, rows_read: list[int]):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from umi_common.config import AnalyzerConfig, EmbedderConfig, UmiConfig
 from umi_common.embedders import CallableEmbedder, identity_of
 from umi_common.embedders.cache import document_cache
 from umi_common.errors import LedgerDamaged, ReindexRequired, StoreForked
+from umi_common.filters import Filter
+from umi_common.filters.tree import comparisons
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.calls import COMPUTE_SLOTS
@@ -107,10 +109,11 @@ class Indexes:
                 self.load()  # raises LedgerDamaged if the ledger has lost rows
             self.stale = False
 
-    def read_columns(self) -> None:
-        """Read the metadata columns, unless they were read, and add the commits up to the moment of reading."""
-        self.snapshot.row_data.read_columns()
-        if not self.snapshot.has_columns:
+    def read_columns(self, keys: Set[str]) -> None:
+        """Read the metadata columns, unless those of these keys were read, and add the commits up to the moment of
+        reading."""
+        self.snapshot.row_data.read_columns(keys)
+        if self.snapshot.with_columns(keys) is None:
             self._ledger.retry_read(self._catch_up)
 
     @property
@@ -173,13 +176,15 @@ class Core:
                 self.other_embedder = error
             self._epoch = epoch
 
-    def snapshot(self, *, filtered: bool) -> StoreSnapshot:
-        """The last snapshot; if `filtered`, one that has the metadata columns, which the first call reads."""
+    def snapshot(self, *filters: Filter | None) -> StoreSnapshot:
+        """The last snapshot, able to evaluate the filters. The first filter reads the metadata columns."""
+        keys = {each.key for where in filters if where is not None for each in comparisons(where)}
         while True:
             snapshot = self.indexes.snapshot  # read once: another thread may replace it after the test
-            if not filtered or snapshot.has_columns:
-                return snapshot
-            self.indexes.read_columns()
+            found = snapshot.with_columns(keys) if keys else snapshot
+            if found is not None:
+                return found
+            self.indexes.read_columns(keys)
 
     def ready_to_write(self) -> None:
         """Check that the store can be written. Called before every write.

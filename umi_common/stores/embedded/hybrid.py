@@ -228,7 +228,7 @@ class HybridStore(BaseStore):
         wanted = ids_to_delete(ids, tree, "to remove all, give the ids() of the HybridStore")
         with core.writing:
             core.ready_to_write()
-            snapshot = core.snapshot(filtered=tree is not None)
+            snapshot = core.snapshot(tree)
             allowed = snapshot.mask(tree, None)
             rows = np.arange(len(snapshot.rows)) if wanted is None else np.sort(core.indexes.table.rows_of(wanted))
             rows = rows[rows != UNKNOWN]
@@ -290,14 +290,14 @@ class HybridStore(BaseStore):
     def unknown_keys(self, where: Where) -> list[str]:
         """The keys of a filter that occur in no chunk's metadata, sorted; such a key may be misspelt."""
         asked = parse_filter(where)
-        columns = self._ready().snapshot(filtered=asked is not None).row_data.columns
+        columns = self._ready().snapshot(asked).columns
         return [] if asked is None or columns is None else columns.unknown_keys(asked)
 
     def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:
         """Id and version of each row, removed chunks included, and whether its chunk is stored and passes filter and
         time range; reads no texts."""
         tree, core = parse_filter(where), self._ready()
-        snapshot = core.snapshot(filtered=tree is not None)
+        snapshot = core.snapshot(tree)
         rows, passing = snapshot.rows, snapshot.mask(tree, window)
         return Listing(rows.ids, rows.seq, rows.alive if passing is None else passing)
 

@@ -49,7 +49,7 @@ def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:
         SearchUnavailable: If no arm that a request's strategy uses can answer.
     """
     traces = [RecallTrace() for _ in requests]
-    snapshot = core.snapshot(filtered=any(request.where is not None for request in requests))
+    snapshot = core.snapshot(*(request.where for request in requests))
     if core.other_embedder is not None:
         requests = with_error(requests, core.other_embedder)
     queries = query_vectors(requests, core.query_embedder, snapshot.vectors.shape[1], traces)
@@ -135,7 +135,7 @@ def _warn_of_filter(snapshot: StoreSnapshot, where: Filter) -> None:
     A key that no chunk has may be misspelt; it is logged once. A key whose values are all of another kind than the
     filter's, such as 2021 and "2021", is logged once for each pair of kinds.
     """
-    columns = snapshot.row_data.columns
+    columns = snapshot.columns
     assert columns is not None
     for key in columns.unknown_keys(where):
         message = "a filter passes no chunk, and no chunk of the store has its key %s; check its spelling"
@@ -181,7 +181,7 @@ def search_lexical(core: Core, query: str, *, k: int, where: Filter | None, time
     deadline = time.monotonic() + timeout
     for pause in (*PAUSES_SECONDS, None):
         core.ready()
-        snapshot = core.snapshot(filtered=where is not None)
+        snapshot = core.snapshot(where)
         if snapshot.lexical_fault is None:
             break
         if pause is None or time.monotonic() + pause > deadline:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ from umi_common.stores.lexical.file import Saved
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.rows.metadata import MetadataColumns, allowed_rows
 from umi_common.stores.rows.rows import MISSING, Mask, Rows, RowTable
-from umi_common.stores.rows.unread_columns import KEYS, UnreadColumns, to_save
+from umi_common.stores.rows.unread_columns import COLUMNS, KEYS, UnreadColumns, to_save
 from umi_common.types import Chunk, TimeRange
 
 log = logging.getLogger("umi")
@@ -67,22 +67,24 @@ class StoreSnapshot:
     """Why the lexical index cannot answer; None: it can."""
     row_data: RowData
     """The object whose arrays the fields above are views of; later writes append rows to these arrays."""
+    columns: MetadataColumns | None = None
+    """By which `mask` evaluates a filter; set by `with_columns`."""
 
-    @property
-    def has_columns(self) -> bool:
-        """Whether a filter can be evaluated: the metadata columns were made, from a commit no later than this snapshot.
-        If the commit is later, chunks of this snapshot may have been removed before it, and have no metadata."""
+    def with_columns(self, keys: Set[str]) -> StoreSnapshot | None:
+        """This snapshot, able to evaluate a filter on these keys. None: their columns were not made, or they are of a
+        later commit. Chunks of this snapshot may have been removed before that commit, and have no metadata in them."""
         made = self.row_data.metadata
-        if not isinstance(made, MadeColumns):
-            return False
-        return self.mark.seq >= made.mark.seq and self.mark.deletion >= made.mark.deletion
+        if not isinstance(made, MadeColumns) or made.columns.left_out & keys:
+            return None
+        older = self.mark.seq < made.mark.seq or self.mark.deletion < made.mark.deletion
+        return None if older else replace(self, columns=made.columns)
 
     def mask(self, where: Filter | None, window: TimeRange | None) -> Mask | None:
         """(n,) whether each row is living and passes the filter and the time range; None: all rows do.
 
-        With a filter, the snapshot must have the metadata columns.
+        With a filter, the snapshot must have its `columns`.
         """
-        return allowed_rows(self.rows, self.row_data.columns, where, window)
+        return allowed_rows(self.rows, self.columns, where, window)
 
 
 class MadeColumns(NamedTuple):
@@ -122,7 +124,7 @@ class RowData:
         self._cached: LruCache[int, Chunk] = LruCache(CHUNKS_CACHED)
         self.metadata: MadeColumns | UnreadColumns | None = None
         """The metadata of the rows. `UnreadColumns`: the columns can be made from these. None: they must be read from
-        the ledger. `read_columns` makes `MadeColumns` of both, which then stay."""
+        the ledger. `read_columns` makes `MadeColumns` of both."""
         self._names: Names | None = None
         """The names of the rows, which are their headings; None: not read yet."""
         self._reading = threading.Lock()
@@ -142,8 +144,10 @@ class RowData:
             self._index, self.table, self.calibration, self._vectors, change, self.metadata = loaded
             self._mark, self._rows = change.mark, self.table.snapshot()
             self.apply(change)
-            if columns and not self._use_unread():
-                self._read_columns(connection)
+            if columns:
+                self._use_unread()
+                if self.columns is None:
+                    self._read_columns(connection)
 
     def _saved_arrays(self, connection: Connection) -> _Loaded | None:
         """The saved arrays. None: there are none of a commit in the ledger's history, or with the changes since that
@@ -167,7 +171,7 @@ class RowData:
         if np.count_nonzero(alive) + len(change.heads) != count:
             return None
         vectors = self._saved_vectors(saved, alive, count, connection)
-        keys = saved.facts.get(KEYS)
+        keys = saved.facts.get(COLUMNS, saved.facts.get(KEYS))
         metadata = None if keys is None else UnreadColumns(saved.mark, keys, arrays, len(saved.seqs))
         return _Loaded(index, table, Calibration(arrays["id checksums"]), vectors, change, metadata)
 
@@ -257,25 +261,27 @@ class RowData:
         """The metadata columns; None: they were not made yet."""
         return self.metadata.columns if isinstance(self.metadata, MadeColumns) else None
 
-    def read_columns(self) -> None:
-        """Make the metadata columns, unless they were made: from `UnreadColumns`, or else from the ledger."""
+    def read_columns(self, keys: Set[str]) -> None:
+        """Make the metadata columns from `UnreadColumns` or else from the ledger, unless those of these keys were made.
+
+        A running search keeps the columns of its snapshot.
+        """
 
         def read() -> None:
             with self._ledger.snapshot() as connection:
                 self._read_columns(connection)
 
         with self._reading:
-            if self.columns is None and not self._use_unread():
+            self._use_unread()
+            if self.columns is None or self.columns.left_out & keys:
                 self._ledger.retry_read(read)
 
-    def _use_unread(self) -> bool:
-        """Make the metadata columns from `UnreadColumns`, and return True. If that is impossible, `metadata` becomes
-        None, and False is returned. The columns must not have been made."""
-        unread, self.metadata = self.metadata, None
-        if not isinstance(unread, UnreadColumns) or (columns := unread.read()) is None:
-            return False
-        self.metadata = MadeColumns(columns, unread.mark)
-        return True
+    def _use_unread(self) -> None:
+        """If `metadata` is `UnreadColumns`, replace it by `MadeColumns`, or by None if they cannot be made."""
+        unread = self.metadata
+        if isinstance(unread, UnreadColumns):
+            columns = unread.read()
+            self.metadata = None if columns is None else MadeColumns(columns, unread.mark)
 
     def _read_columns(self, connection: Connection) -> None:
         """Read the metadata columns from the ledger. Rows that it no longer holds get no metadata."""
@@ -341,6 +347,6 @@ class RowData:
         found = to_save(columns, alive)
         if found is None:
             return None
-        facts[KEYS] = found[0]
+        facts[COLUMNS] = found[0]
         arrays |= found[1]
         return UnreadColumns(self._mark, *found, len(alive))

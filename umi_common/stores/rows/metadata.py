@@ -74,26 +74,35 @@ class MetadataColumns:
     """
 
     def __init__(self) -> None:
+        self.left_out: set[str] = set()
+        """Keys without a column although rows may have a value, because `restored` got none. A filter on such a key
+        cannot be evaluated."""
         self._columns: dict[str, _Column] = {}
         self._rows = 0
         self._masks: LruCache[Filter, Mask] = LruCache(CACHED_MAX)
 
     @classmethod
     def restored(cls, keys: Sequence[str], arrays: Mapping[str, npt.NDArray[Any]], rows: int) -> MetadataColumns:
-        """The columns of `rows` rows from what `saved` returned. The values of a key are read when they are used."""
+        """The columns of `rows` rows from what `saved` returned. The values of a key are read when they are used. A key
+        whose arrays are missing is in `left_out`."""
         columns = cls()
         for at, key in enumerate(keys):
-            columns._columns[key] = _Column(arrays[f"codes {at}"].astype(np.int32), arrays[f"values {at}"].data)
+            if f"codes {at}" in arrays:
+                columns._columns[key] = _Column(arrays[f"codes {at}"].astype(np.int32), arrays[f"values {at}"].data)
+            else:
+                columns.left_out.add(key)
         columns._rows = rows
         return columns
 
     def saved(self, alive: Mask) -> tuple[list[str], dict[str, npt.NDArray[Any]]]:
         """(keys, arrays by name) for `restored`, without the values that only dead rows have.
 
+        Those of keys[i] are "codes i" and "values i"; the keys in `left_out` come first and have no arrays.
+
         Args:
             alive: (len(self),) whether each row is living.
         """
-        keys: list[str] = []
+        keys = sorted(self.left_out)
         arrays: dict[str, npt.NDArray[Any]] = {}
         for key, column in self._columns.items():
             codes, values = column.saved(alive)
@@ -125,7 +134,7 @@ class MetadataColumns:
         found: defaultdict[str, tuple[list[int], list[MetadataValue]]] = defaultdict(lambda: ([], []))
         for row, metadata in zip(numbers.tolist(), metadatas, strict=True):
             for key, value in metadata.items():
-                if value is not None:
+                if value is not None and key not in self.left_out:
                     at, values = found[key]
                     at.append(row)
                     values.append(value)

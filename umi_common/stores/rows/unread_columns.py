@@ -18,15 +18,17 @@ from umi_common.stores.ledger.history import Mark
 from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import Mask
 
+COLUMNS = "metadata columns"
+"""Name in `Saved.facts` of the keys. A key without arrays has values, but no column."""
 KEYS = "metadata keys"
-"""Name in `Saved.facts` of the keys of the columns."""
+"""The earlier name of COLUMNS; under this name, each key has a column."""
 KEYS_MAX = 64
 """Largest number of keys. If there are more, no column is saved. A column takes 1 to 4 bytes a row in the file, and 4
 to 8 in memory."""
 BYTES_A_ROW_MAX = 256
 """Largest size of all columns together, in bytes for each living row. If they are larger, because of long texts in the
-metadata, none is saved, and the first filter reads all from the ledger. Otherwise they would slow down each save, which
-writes them, and each opening, which reads them to compute their checksum."""
+metadata, the largest are left out, and the first filter on one of their keys reads all from the ledger. Otherwise they
+would slow down each save, which writes them, and each opening, which reads them to compute their checksum."""
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -64,9 +66,14 @@ class UnreadColumns:
 
 
 def to_save(columns: MetadataColumns | None, alive: Mask) -> tuple[list[str], Arrays] | None:
-    """What `MetadataColumns.saved` returns; None: there are no columns, or they are too large to be saved."""
+    """What `MetadataColumns.saved` returns, without the arrays of the largest columns if all are larger than
+    BYTES_A_ROW_MAX; None: there are no columns, or more than KEYS_MAX."""
     if columns is None or len(columns.keys) > KEYS_MAX:
         return None
     keys, arrays = columns.saved(alive)
-    size = sum(array.nbytes for array in arrays.values())
-    return (keys, arrays) if size <= BYTES_A_ROW_MAX * np.count_nonzero(alive) else None
+    names = [(f"codes {at}", f"values {at}") for at in range(len(columns.left_out), len(keys))]
+    largest_last = sorted(names, key=lambda pair: arrays[pair[0]].nbytes + arrays[pair[1]].nbytes)
+    while sum(array.nbytes for array in arrays.values()) > BYTES_A_ROW_MAX * np.count_nonzero(alive):
+        for name in largest_last.pop():
+            del arrays[name]
+    return keys, arrays
