@@ -32,12 +32,13 @@ from umi_common.filters import Filter, Scope, matches, parse_filter
 from umi_common.frameworks.options import overrides
 from umi_common.frameworks.records import PlaceKeys
 from umi_common.frameworks.retrievers import SharesStore, in_thread, retriever_over
-from umi_common.protocols import Embedder, Probe, pages
+from umi_common.protocols import Probe, pages
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.guards import ThreadLimiter
 from umi_common.runtime.losses import warn_once
 from umi_common.search.request import QUERY_BYTES_MAX, checked_limit, end_of, refuse_unknown_options
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
+from umi_common.stores.document_embedder import embedded
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, Hit, utc_now
 from umi_llamaindex._convert import (
@@ -240,14 +241,14 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
             InvalidChunk, DuplicateId: If a node cannot be stored, or two have the same id, unless `on_invalid` is
                 "skip"; the message names the node.
             InvalidVector: If an embedding has another dimension than the store's vectors.
+            EmbedderError: If the store's model failed on nodes without an embedding.
         """
         nodes = listed(nodes)
         skipped: list[SkippedChunk] = []
         given = with_text(nodes) if self._skipped is None else nodes
         with self._ends.placed(given, None if self._skipped is None else skipped) as chunks:
             copied = not self._warned and self._holds_copies(chunks)
-            texts = [chunk.indexed_text for chunk in chunks]
-            vectors = _vectors(without_skipped(given, skipped), texts, self.client.embedder)
+            vectors = _vectors(without_skipped(given, skipped), chunks, self.client)
             self.client.add(chunks, vectors=vectors)
         self._remember_index_nodes(nodes)
         if self._skipped is not None:
@@ -509,11 +510,15 @@ def _filter_of(query: VectorStoreQuery, where: Any) -> Filter | None:
     return every
 
 
-def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder) -> Any:
-    """The vectors of the nodes: their embeddings, and the embedder's vectors for nodes without an embedding.
+def _vectors(nodes: Sequence[BaseNode], chunks: Sequence[Chunk], store: HybridStore) -> Any:
+    """The vectors of the nodes: their embeddings, and vectors of the store's model for nodes without an embedding.
 
     None: no node has an embedding, so the store embeds all.
+
+    Args:
+        chunks: (n,) the nodes' chunks.
     """
+    embedder = store.embedder
     given: list[Any] = [node.embedding for node in nodes]
     for node in nodes:
         if node.embedding is not None and len(node.embedding) != embedder.dim:
@@ -524,7 +529,8 @@ def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder
     missing = [index for index, vector in enumerate(given) if vector is None]
     if len(missing) == len(given):
         return None
-    made = iter(embedder.embed_documents([texts[index] for index in missing]) if missing else ())
+    ids, texts = [chunks[index].id for index in missing], [chunks[index].indexed_text for index in missing]
+    made = iter(embedded(ids, texts, embedder, dim=None, config=store.config.embedder))
     return [next(made) if vector is None else vector for vector in given]
 
 

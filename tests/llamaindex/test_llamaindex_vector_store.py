@@ -206,6 +206,27 @@ def test_embeddings_given_are_used_and_missing_ones_are_made():
     store.close()
 
 
+def test_a_service_that_fails_once_and_takes_small_batches_embeds_the_nodes_without_an_embedding():
+    class Service(HashEmbedder):
+        calls = 0
+
+        def embed_documents(self, texts):
+            self.calls += 1
+            if self.calls == 1:
+                raise ConnectionError("502 Bad Gateway")
+            assert len(texts) <= 256
+            return super().embed_documents(texts)
+
+    nodes = [node(f"n{at}", f"text {at}", vector=None if at else [1.0] * 16) for at in range(600)]
+    with UmiVectorStore(Service(16)) as store:
+        store.add(nodes)
+        assert len(store.client) == 600
+    with UmiVectorStore(FaultyEmbedder(HashEmbedder(16), fault="nan")) as store:
+        with pytest.raises(EmbedderError, match=r"NaN or infinity for chunk 'n1'; nothing was stored"):
+            store.add(nodes)
+        assert store.get_nodes() == []
+
+
 def test_embeddings_of_another_dimension_are_refused_before_a_store_holds_them(tmp_path):
     """Else the directory holds vectors that no model can search, and cannot be opened again."""
     store = UmiVectorStore(persist_dir=str(tmp_path / "s"))
