@@ -378,8 +378,8 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
 
         A blank query, which `VectorIndexAutoRetriever` may send, returns the first nodes by id that pass the filter,
         with similarity 0; without a filter, it returns no node. `node_ids` do not filter if all are ids of image and
-        index nodes: a `VectorStoreIndex` sends the ids of all its image and index nodes with every query. `doc_ids`
-        find only texts that were stored as nodes.
+        index nodes: a `VectorStoreIndex` sends the ids of all its image and index nodes with every query. `doc_ids` and
+        other `node_ids` find only texts that were stored as nodes.
 
         Raises:
             ConfigError: If umi does not have the mode or an argument, or if alpha is outside 0..1.
