@@ -97,8 +97,8 @@ class Indexes:
             self._version = version
 
     def _catch_up(self) -> None:
-        """Add the later commits of the ledger. If the ledger no longer lists them, or a write was interrupted, the
-        indexes are built again."""
+        """Add the later commits of the ledger. If the ledger no longer lists them, or an interrupted write left the
+        indexes at another commit, they are built again."""
         with self.lock:
             with self._ledger.snapshot() as connection:
                 mark, count = self._ledger.mark(connection), self._ledger.count(connection)
@@ -217,7 +217,7 @@ class Core:
 
     @property
     def dim(self) -> int | None:
-        """Dimension of the stored vectors; None: no chunk was ever stored."""
+        """Dimension of the stored vectors; None: the indexes have no row."""
         return self.indexes.snapshot.vectors.shape[1] or None
 
     def unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
@@ -280,8 +280,8 @@ class Core:
                 wanted[at] = None if seq == wanted[at] else seq  # the same number again: no newer version
 
     def seqs_around(self, ids: Sequence[str], reach: int) -> dict[str, list[int]]:
-        """For each stored id, the sequence numbers of the chunks at most `reach` positions before or after it in its
-        source, and its own, in the order of the source."""
+        """For each stored id, the sequence numbers of the at most `reach` chunks before and after it in its source, and
+        its own, in the order of the source."""
         snapshot = self.indexes.snapshot
         at = snapshot.row_data.table.rows_of(ids)
         if at.max(initial=UNKNOWN) >= len(snapshot.rows):  # a write is replacing a chunk: wait for its snapshot
@@ -321,7 +321,8 @@ class Core:
         """Save the indexes, close the ledger and release the lock. Called once, after the last handle was closed."""
         if self.forked:
             return
-        # Each step runs even if an earlier step fails or is interrupted: a lock that stays would keep all writers out.
+        # The steps run last to first, the ledger is closed before the mark is written: only closing empties its log.
+        # Each step runs even if an earlier one fails or is interrupted: a lock that stays would keep all writers out.
         with self.writing, ExitStack() as steps:
             if isinstance(self.embedder, CallableEmbedder):
                 steps.callback(self.embedder.close)

@@ -10,7 +10,6 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +31,7 @@ UNKNOWN = -1
 """Row number for an id that has no living row."""
 MICROSECONDS_PER_HOUR = 3_600_000_000
 RESORTED_FROM = 100
-"""If there are more new rows than this, `source_order` is sorted again; fewer new rows are inserted one by one."""
+"""If there are more new rows than this, `source_order` is sorted again; up to so many are inserted one by one."""
 
 
 @dataclass(eq=False, repr=False)
@@ -52,7 +51,7 @@ class Rows:
     alive: Mask
     """(n,) whether each row is living."""
     living: int
-    """Number of living chunks."""
+    """Number of rows that are alive."""
     earlier_source_order: tuple[Ints, int] | None = None
     """`source_order` of an earlier snapshot, and the number of its rows."""
 
@@ -251,12 +250,12 @@ class RowTable:
         return [None if row is None else int(seq[row]) for row in rows]
 
     def append(self, heads: Sequence[Head]) -> Ints:
-        """Append living rows; returns their numbers."""
+        """Append living rows; returns their numbers. The caller removes older rows of their ids."""
         first = len(self._ids)
         rows = np.arange(first, first + len(heads))
         if not heads:
             return rows
-        seqs, ids, sources, positions, times = (list(map(itemgetter(field), heads)) for field in range(5))
+        seqs, ids, sources, positions, times = map(list, zip(*heads, strict=True))
         self._ids.extend(ids)
         self._seq.extend(seqs)
         for source in dict.fromkeys(sources):
