@@ -32,6 +32,7 @@ TABLE = [
     ("asyncio.wait_for", "asyncio wait for waitfor asynciowaitfor"),
     ("snake_case __init__", "snake case snakecas init"),
     ("writeBoolean HTTPServer2", "write boolean writeboolean http server 2 httpserver2"),
+    ("iPhone eBook kWh nRows", "phone iphon book ebook wh kwh row nrow"),  # the i of iPhone is no pronoun
     ("HTTP-404 AC-12/b", "http 404 http404 ac 12 b ac12b ac12"),
     ("10.0.0.15/24", "10 0 0 15 24 10.0.0.15/24 10.0.0.15"),
     ("src/mail.py:42", "src mail py 42 srcmailpy42 srcmailpy mailpy"),

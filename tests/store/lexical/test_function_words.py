@@ -52,6 +52,13 @@ def test_a_text_that_only_shares_function_words_does_not_beat_one_that_shares_th
     assert found.rows[0] == 1
 
 
+def test_the_i_of_iphone_does_not_answer_the_i_of_a_question():
+    index = index_of("Annual leave has 30 days.", "iPhones are for field staff.", *["Keep the room locked."] * 20)
+    for query, answer in (("how many days do I have", 0), ("which phone", 1), ("an iPhone", 1), ("my iphone", 1)):
+        (found,) = index.search([query], k=3, config=LexicalConfig())
+        assert found.rows.tolist() == [answer]
+
+
 def test_to_be_or_not_to_be_still_finds_itself():
     index = index_of("the question", "to be or not to be", "to do or to die", "not now")
     (found,) = index.search(["to be or not to be"], k=1, config=LexicalConfig(function_word_weight=0.0))

@@ -25,7 +25,7 @@ from umi_common.errors import ConfigError
 from umi_common.runtime.forks import cached_property
 from umi_common.stores.lexical import languages, numbers_in_text, numbers_in_tokens
 
-ANALYZER_VERSION = 15
+ANALYZER_VERSION = 16
 """Part of the fingerprint of an analyzer; raised with every change of the rules that make terms."""
 PIECES_KEPT = 50_000
 """Largest number of pieces of text whose terms one analyzer caches; see `pieces`."""
@@ -54,6 +54,8 @@ _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 """A change of case inside a word: getValue, HTTPServer."""
 _CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
 """The parts of a word that has a change of case: get Value, HTTP Server 2."""
+_SMALL_FIRST = re.compile(r"[a-z][A-Z]")
+"""The beginning of a word with one small letter before a capital: iPhone, kWh."""
 _BEFORE_RAISED = re.compile(r"\d(?=[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2079\u2150-\u215e])")
 """A digit before a fraction or a raised digit. A space is inserted between them, because NFKC turns 1½ into 11/2, and
 18¹ into 181."""
@@ -251,11 +253,12 @@ class Analyzer:
 
     def _segment_terms(self, segment: str) -> list[str]:
         """Terms of a segment, which is a part of a token between links. It is split at "_", digits and changes of case.
-        The terms are the parts, and all parts joined."""
+        The terms are the parts, and all parts joined. The i of iPhone is no part, because it would be the pronoun."""
         if "'" in segment:
             return self._stemmed(_apostrophes(self._lower(segment), self._language))
         parts = [part for piece in segment.split("_") if piece for part in _camel_case_parts(piece)]
-        return self._stemmed(parts if len(parts) == 1 else [*parts, "".join(parts)])
+        own = parts[1:] if _SMALL_FIRST.match(segment) and len(parts[0]) == 1 else parts
+        return self._stemmed(parts if len(parts) == 1 else [*own, "".join(parts)])
 
     def _stemmed(self, words: Sequence[str]) -> list[str]:
         lowered = map(self._lower, words)
