@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from umi_common import Chunk, DualRetriever, HybridStore
 from umi_common.stores import corpus_stats as calibration
 from umi_common.stores.corpus_stats import Calibration
 from umi_common.stores.ledger.codec import Head
@@ -101,3 +102,25 @@ def test_unity_is_the_intra_class_correlation_by_hand():
     vectors = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=np.float32)
     numbers = Calibration().numbers(table.snapshot(), vectors, lambda: np.ones(4, dtype=np.int64), table.sources)
     assert (numbers["icc"], numbers["icc_chunks"], numbers["shared_source_share"]) == (1.0, 2.0, 1.0)
+
+
+@pytest.mark.parametrize("position", [None, 0])
+def test_a_source_for_each_text_ranks_as_no_source_does(position):
+    texts = ["The boiler leaks.", "A leak in the roof of the mill.", "Heating costs rise.", "The mill is old.", "Tea."]
+
+    def scores(source):
+        with HybridStore.open() as store, DualRetriever(store) as umi:
+            store.add(
+                Chunk(f"c{at}", text, source=source(at), position=position) for at, text in enumerate(texts)
+            )
+            return [(hit.chunk.id, hit.score) for hit in umi.search("who mends the leak in the boiler of the mill?")]
+
+    assert scores(lambda at: f"file {at}") == scores(lambda at: None)
+
+
+def test_sources_without_positions_count_as_shared():
+    table = RowTable()
+    table.append([Head(at + 1, f"c{at}", "sst"[at], None, None) for at in range(3)])
+    vectors = np.eye(3, dtype=np.float32)
+    numbers = Calibration().numbers(table.snapshot(), vectors, lambda: np.ones(3, dtype=np.int64), table.sources)
+    assert numbers == {"shared_source_share": 2 / 3}

@@ -129,7 +129,8 @@ def shares_of(calibration: Mapping[str, float], least: float = 0.0) -> Shares:
         p = ramp(autocorrelation, 0.03, 0.08) * (1 - ramp(icc, 0.1, 0.3))
         s = max(least, ramp(icc, 0.01, 0.025)) * (1 - ramp(icc, 0.1, 1.0)) * shared_source_share
 
-    autocorrelation and icc are averaged with their priors; a missing number is replaced by its prior.
+    autocorrelation and icc are averaged with their priors; a missing number is replaced by its prior. Both shares are 0
+    if no source has two chunks: the BM25 of a source would be that of its only chunk, counted twice.
 
     Args:
         calibration: Any of these numbers, by name:
@@ -137,9 +138,12 @@ def shares_of(calibration: Mapping[str, float], least: float = 0.0) -> Shares:
                 source: lag-1 plus lag-2 autocorrelation of the vectors, from `autocorrelation_pairs` pairs.
             icc: Intraclass correlation, the share of the vectors' variance that lies between sources, from `icc_chunks`
                 chunks.
-            shared_source_share: Share of chunks whose source has more than one chunk; 1 if missing.
+            shared_source_share: Share of the chunks with a source whose source has more than one; 1 if missing.
         least: Lower limit of the first factor of s, from `source_lead`.
     """
+    shared = calibration.get("shared_source_share", 1.0)
+    if not shared:
+        return Shares(0.0, 0.0)
     pairs, chunks = calibration.get("autocorrelation_pairs", 0.0), calibration.get("icc_chunks", 0.0)
     autocorrelation = _shrunk(calibration.get("autocorrelation", 0.0), pairs, PRIOR_AUTOCORRELATION, PRIOR_PAIRS)
     icc = _shrunk(calibration.get("icc", 0.0), chunks, PRIOR_ICC, PRIOR_CHUNKS)
@@ -147,7 +151,7 @@ def shares_of(calibration: Mapping[str, float], least: float = 0.0) -> Shares:
     new_around = 1.0 - _ramp(icc, REDUNDANT_FROM, SOURCE_REDUNDANT_AT)
     return Shares(
         position=_ramp(autocorrelation, AUTOCORRELATION_FROM, AUTOCORRELATION_TO) * new_beside,
-        source=max(least, _ramp(icc, ICC_FROM, ICC_TO)) * new_around * calibration.get("shared_source_share", 1.0),
+        source=max(least, _ramp(icc, ICC_FROM, ICC_TO)) * new_around * shared,
     )
 
 

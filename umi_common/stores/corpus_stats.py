@@ -10,7 +10,7 @@ Of the corpus, numbers that tell how much information positions and sources carr
                          no information.
     icc                  intraclass correlation, the share of the vectors' variance that lies between sources. 0:
                          sources carry no information, 1: all chunks of a source have the same vector.
-    shared_source_share  among the chunks with a source and a position, the share whose source has several such chunks.
+    shared_source_share  among the chunks with a source, the share whose source has several chunks.
 
 `autocorrelation` and `icc` are computed from sums over each source. After a write, only the sums of the changed sources
 are computed again. A row is alive until its chunk is removed or replaced.
@@ -180,11 +180,11 @@ class Calibration:
     def numbers(
         self, rows: Rows, vectors: RowVectors, lengths: Callable[[], Lengths], sources: Sequence[str]
     ) -> Mapping[str, float]:
-        """The statistics of the corpus by name; empty if no source has two chunks.
+        """The statistics of the corpus by name; empty if no chunk has a source.
 
         The names are "autocorrelation", "icc" and "shared_source_share", which the module's docstring explains,
         "autocorrelation_pairs" (number of pairs of chunks that "autocorrelation" compares) and "icc_chunks" (degrees of
-        freedom of "icc").
+        freedom of "icc"). If no source has two chunks with a position, only "shared_source_share" is given.
 
         Args:
             vectors: (n, dim) unit rows; rows of zeros are left out.
@@ -200,17 +200,21 @@ class Calibration:
     def _measured(
         self, rows: Rows, vectors: RowVectors, lengths: Lengths, sources: Sequence[str]
     ) -> Mapping[str, float]:
-        positioned = rows.source[rows.alive & (rows.source != NO_SOURCE) & (rows.position != MISSING)]
-        # `sources` may have grown since the snapshot was taken.
-        sizes = np.bincount(positioned, minlength=max(len(sources), len(self._order)))
-        in_shared_sources = int(sizes[sizes > 1].sum())
-        if not in_shared_sources:
+        sourced = rows.alive & (rows.source != NO_SOURCE)
+        if not sourced.any():
             return {}
+        chunks = np.bincount(rows.source[sourced])
+        shared = {"shared_source_share": float(chunks[chunks > 1].sum() / chunks.sum())}
+        # `sources` may have grown since the snapshot was taken.
+        positioned = rows.source[sourced & (rows.position != MISSING)]
+        sizes = np.bincount(positioned, minlength=max(len(sources), len(self._order)))
+        if sizes.max(initial=0) < 2:
+            return shared
         self._sum_up(self._choose(sizes, sources), sizes, rows, vectors, lengths)
         return {
             **_autocorrelation(self._sums),
             **_icc(self._sums, self._totals),
-            "shared_source_share": in_shared_sources / len(positioned),
+            **shared,
         }
 
     def _choose(self, sizes: Ints, sources: Sequence[str]) -> list[int]:
