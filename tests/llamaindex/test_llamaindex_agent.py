@@ -93,6 +93,13 @@ def test_a_model_whose_filter_finds_nothing_is_shown_the_keys_of_the_nodes_alone
     assert "Keys of the texts, with an example of each: 'timestamp' ('2024-05-01T00:00:00+00:00'), 'user'" in told
 
 
+def test_a_long_example_of_a_key_is_seen_to_be_cut():
+    made = UmiRetriever.from_nodes([TextNode(text="Unopened goods", metadata={"terms": "within 30 days " * 9})])
+    told = create_umi_tool(made).call(query="goods", filter={"term": "x"}).content
+    assert re.search(r"'terms' \('within[^']*\.\.\.[^']*days '\)", told)
+    made.close()
+
+
 @pytest.mark.parametrize(
     "arguments, said",
     [

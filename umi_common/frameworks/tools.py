@@ -5,6 +5,7 @@ The tools of both adapters and of `umi mcp` have these arguments.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
@@ -26,8 +27,9 @@ KEYS_READ = 100
 """Number of texts from which `nothing_found` collects metadata keys."""
 KEYS_NAMED = 20
 """Largest number of keys that `nothing_found` names."""
-EXAMPLE_CHARACTERS = 40
-"""Characters of a metadata value that `nothing_found` shows."""
+EXAMPLE = reprlib.Repr()
+"""Shows a metadata value in `nothing_found`: the beginning and the end of a text of more than 40 characters."""
+EXAMPLE.maxstring = 40
 
 
 _WHEN = "ISO date or time, for example 2024-05-01 or 2024-05-01T09:30:00+02:00"
@@ -97,7 +99,7 @@ def nothing_found(store: Store, asked: object, within: Filter | None, window: Ti
     examples: dict[str, Any] = {}
     for own in (own_metadata(chunk, METADATA_ALONE) for chunk in chunks):
         examples |= {key: value for key, value in own.items() if examples.get(key) is None}
-    shown = [f"{key!r} ({examples[key]!r:.{EXAMPLE_CHARACTERS}})" for key in sorted(examples)[:KEYS_NAMED]]
+    shown = [f"{key!r} ({EXAMPLE.repr(examples[key])})" for key in sorted(examples)[:KEYS_NAMED]]
     keys = f"Keys of the texts, with an example of each: {', '.join(shown)}." if shown else "No text has metadata."
     return f"{NOTHING_FOUND} {keys}"
 
