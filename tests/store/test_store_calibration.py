@@ -110,9 +110,7 @@ def test_a_source_for_each_text_ranks_as_no_source_does(position):
 
     def scores(source):
         with HybridStore.open() as store, DualRetriever(store) as umi:
-            store.add(
-                Chunk(f"c{at}", text, source=source(at), position=position) for at, text in enumerate(texts)
-            )
+            store.add(Chunk(f"c{at}", text, source=source(at), position=position) for at, text in enumerate(texts))
             return [(hit.chunk.id, hit.score) for hit in umi.search("who mends the leak in the boiler of the mill?")]
 
     assert scores(lambda at: f"file {at}") == scores(lambda at: None)
