@@ -78,7 +78,8 @@ class Names:
         self._rows: dict[Name, list[int]] = {}
         self.by_row: dict[int, Name] = {}
         """The name of each row that has one, dead rows included."""
-        self._by_term: dict[str, list[int]] = {}
+        self.by_term: dict[str, list[int]] = {}
+        """The rows whose names hold a term, dead rows included."""
         self._lengths: dict[str, tuple[int, ...]] = {}
         """First term of a name -> the lengths of the names that begin with it, longest first."""
 
@@ -101,7 +102,7 @@ class Names:
         self._rows.setdefault(name, []).append(row)
         self.by_row[row] = name
         for term in set(name):
-            self._by_term.setdefault(term, []).append(row)
+            self.by_term.setdefault(term, []).append(row)
 
     def __len__(self) -> int:
         """Number of different names."""
@@ -110,10 +111,6 @@ class Names:
     def rows(self, name: Name) -> list[int]:
         """The rows of that name, dead ones included."""
         return self._rows.get(name, [])
-
-    def rows_with(self, term: str) -> list[int]:
-        """The rows whose names hold a term, dead ones included."""
-        return self._by_term.get(term, [])
 
     def mentioned(self, terms: Sequence[str], living: Callable[[Sequence[int]], list[int]]) -> dict[Name, list[int]]:
         """The names that a text mentions, each with its living rows. A name without a living row is left out.

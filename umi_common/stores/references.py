@@ -177,11 +177,12 @@ class References:
     def _by_part(self, terms: Collection[str]) -> list[tuple[int, float]]:
         """(j, part(i, j)) for each row j with a part above 0, if `terms` are the terms of i that the query lacks."""
         found: list[tuple[int, float]] = []
-        in_names = [term for term in terms if self.names.rows_with(term)]
+        by_term = self.names.by_term
+        in_names = [term for term in terms if term in by_term]
         for term, df in zip(in_names, self.index.corpus.frequencies(in_names), strict=True):
             if df > MENTION_DOCUMENTS_MAX:
                 continue
-            named = [row for row in self.index.living(self.names.rows_with(term)) if self._own_term(row) == term]
+            named = [row for row in self.index.living(by_term[term]) if self._own_term(row) == term]
             weight = PART * min(1.0, NAME_DOCUMENTS / max(df, 1)) / max(len(named), 1)
             found += [(row, weight) for row in named]
         return found

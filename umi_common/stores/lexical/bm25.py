@@ -262,8 +262,9 @@ class RowScorer:
         terms = [Term(text) for text in codes]
         wanted = np.array(list(codes.values()), np.int32)
         for part in self.corpus.parts:
-            for term, ordinal in zip(terms, part.segment.ordinals(wanted).tolist(), strict=True):
-                if ordinal >= 0 and (df := part.df(ordinal)):
+            ordinals = part.segment.ordinals(wanted)
+            for term, ordinal, df in zip(terms, ordinals.tolist(), part.df(ordinals).tolist(), strict=True):
+                if df:
                     term.df += df
                     term.ordinals.append((part, ordinal))
         found = [term for term in terms if term.df]

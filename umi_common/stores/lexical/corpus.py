@@ -95,14 +95,15 @@ class LiveSegment:
         gone = np.sort(np.concatenate([self.gone, self.segment.offsets_of(rows[first:stop])]))
         return replace(self, gone=gone)
 
-    def df(self, ordinal: int) -> int:
-        """Number of documents that hold a term and are not deleted."""
-        held, _ = self.segment.stored(ordinal)
-        if not len(self.gone):
-            return len(held)
-        few, many = (self.gone, held) if len(self.gone) < len(held) else (held, self.gone)
-        in_both = many.take(many.searchsorted(few), mode="clip") == few
-        return len(held) - int(np.count_nonzero(in_both))
+    def df(self, ordinals: Ints) -> Ints:
+        """(n,) number of documents that hold each term and are not deleted; 0 for ordinal -1."""
+        df = self.segment.sizes(ordinals)
+        for at in np.flatnonzero(df).tolist() if self.dead else ():
+            held, _ = self.segment.stored(int(ordinals[at]))
+            few, many = (self.gone, held) if len(self.gone) < len(held) else (held, self.gone)
+            in_both = many.take(many.searchsorted(few), mode="clip") == few
+            df[at] -= np.count_nonzero(in_both)
+        return df
 
     def lookup(self, ordinal: int, offsets: Offsets) -> TermCounts:
         """Term frequency in documents (rising), none of them deleted; 0 where a document does not hold the term."""
@@ -178,12 +179,10 @@ class Corpus:
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
         """For each term, the number of living rows that hold it."""
-        codes, frequencies = self.codes_of(terms), [0] * len(terms)
+        codes, df = self.codes_of(terms), np.zeros(len(terms), np.int64)
         for part in self.parts:
-            for at, ordinal in enumerate(part.segment.ordinals(codes).tolist()):
-                if ordinal >= 0:
-                    frequencies[at] += part.df(ordinal)
-        return frequencies
+            df += part.df(part.segment.ordinals(codes))
+        return list(df.tolist())
 
     def codes_of(self, terms: Iterable[str]) -> Int32s:
         """(n,) code of each term; NO_CODE for a term that the index never held."""
@@ -207,8 +206,7 @@ class Corpus:
             if part.dead:
                 counted = np.flatnonzero((living > most) & (living <= most + dead) & (size > 0))
                 counted = counted[~self._surely_frequent(part, ordinal[counted], size[counted], most)]
-                df = np.array([part.df(each) for each in ordinal[counted].tolist()], np.int64)
-                living[counted] -= size[counted] - df
+                living[counted] -= size[counted] - part.df(ordinal[counted])
         held, rows = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for part, ordinal, size in zip(self.parts, ordinals, sizes, strict=True):
             there = np.flatnonzero((living <= most) & (size > 0))
