@@ -227,3 +227,8 @@ def test_of_three_thousand_letters_that_of_an_account_is_found_however_it_is_typ
         )
         for account in accounts[:50]:
             assert [id for id, _ in store.search_lexical(f"who has the account {account}?", k=1)] == [account]
+
+
+@pytest.mark.parametrize("text", ["NL91 ABNA", "NL91 ABNA, after 5 km", "NL91 ABNA 0417"])
+def test_an_account_is_joined_whatever_else_the_text_holds(text: str):
+    assert any(term.startswith("nl91abna") for term in TERMS(text))

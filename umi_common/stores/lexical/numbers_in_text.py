@@ -43,8 +43,9 @@ def with_common_forms(text: str) -> str:
     if any(map(text.lower().__contains__, _WORDS_OF_SPELLED)):
         text = _SPELLED.sub(_and_digits, text)
     if _HINT.search(text) is not None:
-        for pattern, replacement in _STEPS_OF_HINT:
-            text = pattern.sub(replacement, text)
+        for hint, pattern, replacement in _STEPS_OF_HINT:
+            if hint.search(text) is not None:
+                text = pattern.sub(replacement, text)
     return text
 
 
@@ -269,24 +270,26 @@ _DATE_IN_WORDS = re.compile(
 """3 March 2026, March 3, 2026. A month is a word that begins with the first three letters of one in English or German:
 "septembre" counts, too."""
 
-_HINT = re.compile(
-    r"""\d (?: \)?[ ]\(?\d                                                               # _GROUPS
-             | [ ]?[apAP]\.?[mM]                                                         # _TWELVE_HOURS
-             | [ ]?(?: [hH]\b | [hH][ ]?\d | h(?:ou)?rs | [uU]hr | o'c | [時时点點시] )       # _CLOCK
-             | [ -]?(?: [kKMBb]\b | (?i: m[nilr] | b[ni] | th | ta ) )                   # _ROUND
-             | [ ]?[xX×*][ ]?\d | [ ]by[ ]\d                                             # _SIZE
-             | [ -]?(?i: [kcdm]?[mgl]s?\b | mil | [cz]ent | d[eé][cz][ií] | [ck]h?il | quil  # _MEASURE
-                       | m[eè]t | gram | lit ) )""",
-    re.VERBOSE,
+_STEPS = (
+    (
+        r"[ -]?(?i: [kcdm]?[mgl][sn]?\b | mil | [cz]ent | d[eé][cz][ií] | [ck]h?il | quil | m[eè]t | gram | lit )",
+        _MEASURE,
+        _and_in_base_unit,
+    ),
+    (r"[ -]?(?i: [kmb]\b | m[nilr] | b[ni] | th | ta )", _ROUND, _and_whole),
+    (r"[ ]?[xX×*][ ]?\d | [ ]by[ ]\d", _SIZE, _and_by),
+    (r"\)?[ ]\(?\d | (?<=[A-Z]{2}\d\d)[ ][A-Z]", _GROUPS, _and_joined),
+    (r"[ ]?(?i: a\.?m | p\.?m )", _TWELVE_HOURS, _and_24_hours),
+    (r"[ ]?(?: [hH]\b | [hH][ ]?\d | h(?:ou)?rs | [uU]hr | o'c | [時时點点시] )", _CLOCK, _and_clock),
 )
-"""Each number behind which a step of `_STEPS_OF_HINT` inserts a form contains a match of this pattern. Most texts have
-none, and skip these steps."""
-_STEPS_OF_HINT = (
-    (_MEASURE, _and_in_base_unit),
-    (_ROUND, _and_whole),
-    (_SIZE, _and_by),
-    (_GROUPS, _and_joined),
-    (_TWELVE_HOURS, _and_24_hours),
-    (_CLOCK, _and_clock),
-)
-"""(pattern, replacement), in the order in which they are applied."""
+"""(hint, pattern, replacement), in the order in which they are applied. After a digit, `hint` is found much faster than
+`pattern`; each number behind which `replacement` inserts a form contains a digit and the hint."""
+
+
+def _after_digit(hint: str) -> re.Pattern[str]:
+    return re.compile(rf"\d (?: {hint} )", re.VERBOSE)
+
+
+_HINT = _after_digit("|".join(hint for hint, _, _ in _STEPS))
+"""The hint of any step. Most texts have none, and skip these steps."""
+_STEPS_OF_HINT = [(_after_digit(hint), pattern, replacement) for hint, pattern, replacement in _STEPS]
