@@ -69,7 +69,7 @@ def reorder_by_speaker(best: Best, *, query: str, weight: float) -> RankedPool:
     """The ranking by the formula at the top of this file."""
     speakers = [speaker_of(chunk) for chunk in best.chunks]
     names = {name for name in speakers if name is not None}
-    named = named_in(query, names)
+    named = named_in(query, names) if names else {}
     best.facts.update(speakers=len(names), named=len(named))
     if len(named) != 1:
         return best.ranked

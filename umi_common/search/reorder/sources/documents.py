@@ -115,14 +115,16 @@ def reorder_in_documents(best: Best, *, query: str, terms_of: TermsOf) -> Ranked
 
 def _documents(best: Best, query: str, terms_of: TermsOf) -> Iterator[Document]:
     """The documents that the query names, of the best candidates."""
+    sources, order = best.pool.source[best.rows].tolist(), best.order
+    leading = dict.fromkeys(sources[at] for at in order[:LEADING])
+    by_source = [[at for at in order if sources[at] == source] for source in leading if source != NO_SOURCE]
+    several = [members for members in by_source if len(members) >= CHUNKS_MIN]
+    if not several:  # reading the terms of the query takes longer
+        return
     terms, form = Terms(query, terms_of), form_asked(query)
     if len(terms.of_query) + (form is not None) < 2:  # no name, or nothing beside it
         return
-    sources, order = best.pool.source[best.rows].tolist(), best.order
-    for source in dict.fromkeys(sources[at] for at in order[:LEADING]):
-        members = [at for at in order if sources[at] == source]
-        if source == NO_SOURCE or len(members) < CHUNKS_MIN:
-            continue
+    for members in several:
         speakers = {speaker_of(best.chunks[at]) for at in members}
         if len(speakers - {None}) < 2 and (document := _named(best, members, terms, form)):
             yield document
