@@ -320,6 +320,13 @@ MARCH = TimeRange(day("2023-03-01"), day("2023-04-01"))
         "14 Mar 22:15 to 23:00",
         "14 Mar 23.50 DR",
         "Call Ann on March 14th",
+        "14MAR23 BOOTS",
+        "14Mar BOOTS",
+        "03/2023 olive oil 4.20",
+        "paid:\n03/14 BOOTS 12.40",
+        "14/03: Ken was late",
+        "march 14 boots 12.40",
+        "Tue 14 Mar BOOTS",
     ],
 )
 def test_a_text_states_a_date_in_the_period(text):
@@ -404,6 +411,9 @@ def test_a_french_question_for_a_day_in_digits_finds_the_text_that_names_its_mon
         "scores 14/03/230",
         "it is 3/14 of 23",
         "you may 14 times march 14 miles",
+        "Wed 14 Mar BOOTS",
+        "we won 03/14 games",
+        "14MAR23X",
         "",
     ],
 )
@@ -430,12 +440,58 @@ def test_a_date_without_a_year_counts_on_both_sides_of_new_year():
 
 
 @pytest.mark.parametrize("query", ["Boots card on 19 May", "card at Boots on May 19th", "Boots card on 19 May 2021"])
-@pytest.mark.parametrize("form", ["%d %b", "%d-%b-%y", "%d/%m/%Y", "%d/%m/%y", "%d.%m.%y", "%Y%m%d"])
+@pytest.mark.parametrize("form", ["%d %b", "%d-%b-%y", "%d/%m/%Y", "%d/%m/%y", "%d.%m.%y", "%Y%m%d", "%d%b%y", "%d%b"])
 def test_a_payment_is_found_by_its_day_however_the_statement_writes_it(query, form):
     days = [datetime(2021, month, date) for month in (4, 5, 6) for date in (17, 18, 19, 20, 21)]
     card = {day: "" if (day.month, day.day) == (5, 19) else "CARD 19" for day in days}
     lines = [Chunk(f"line-{day:%j}", f"{day.strftime(form)}  BOOTS  12.40 {card[day]}") for day in days]
     assert found(query, *lines)[0] == "line-139"
+
+
+@pytest.mark.parametrize("query", ["Boots card on 19 May", "boots card on may 19", "card at Boots on May 19th"])
+@pytest.mark.parametrize("form", ["%d %b", "%d/%m/%Y", "%m/%d", "%Y-%m-%d", "%a %d %b", "%d%b%y"])
+@pytest.mark.parametrize("case", [str.lower, str.title])
+def test_a_payment_in_may_comes_before_payments_of_other_days_that_hold_more_words_of_the_question(query, form, case):
+    days = [datetime(2024, month, date) for month in (3, 4, 5) for date in (17, 18, 19, 20, 21)]
+    card = {day: "" if (day.month, day.day) == (5, 19) else "CARD 19" for day in days}
+    lines = [Chunk(f"line-{day:%m%d}", case(f"{day.strftime(form)}  BOOTS  12.40 {card[day]}")) for day in days]
+    assert found(query, *lines)[0] == "line-0519"
+
+
+@pytest.mark.parametrize("form", ["%d/%m/%Y", "%m/%d/%Y", "%m/%d"])
+def test_a_day_in_digits_is_read_in_the_order_that_the_other_lines_show(form):
+    days = [datetime(2024, month, date) for month in range(1, 6) for date in range(1, 29, 2)]
+    lines = [Chunk(f"{day:%m%d}", f"{day.strftime(form)} SHELL GARAGE {day:%j}.10") for day in days]
+    assert found("Shell Garage on 5 March", *lines)[0] == "0305"
+    assert found("Shell Garage on 3 May", *lines)[0] == "0503"
+
+
+def test_a_price_list_by_month_in_digits_answers_a_question_for_a_month():
+    prices = [Chunk(f"{n}", f"{n % 12 + 1:02}/{2022 + n // 12} olive oil 4.{n:02} per litre") for n in range(24)]
+    assert found("what did olive oil cost in May 2023?", *prices)[0] == "16"
+
+
+def test_a_shift_of_another_year_is_told_by_its_weekday():
+    years = [datetime(year, 5, 21) for year in (2021, 2022, 2023, 2024)]
+    shifts = [Chunk(f"{day:%Y}", f"{day:%a %d %b} early shift: Ken and Iris") for day in years]
+    assert found("Ken's shift on 21 May", *shifts)[0] == "2024"
+    assert sorted(found("Ken's shift on 21 May", *shifts[:2])) == ["2021", "2022"]
+
+
+@pytest.mark.parametrize("query", ["Tom Hale calls December", "calls with Tom Hale, december?"])
+def test_a_month_that_ends_the_question_needs_no_preposition(query):
+    calls = [Chunk(f"{n}", f"2023-{n:02}-17 14:03 call Tom Hale {n} min") for n in range(1, 13)]
+    assert found(query, *calls)[0] == "12"
+
+
+def test_a_person_named_as_a_month_is_no_month():
+    people = [
+        Chunk(f"{name} {fact}", f"{name} {fact}", event_time=day(f"2023-{month:02}-11"))
+        for month, name in ((6, "April"), (4, "June"), (5, "August"), (8, "May"))
+        for fact in ("has a dog called Rex.", "turns forty on a Sunday.", "works at a bakery.")
+    ]
+    assert found("the dog of June", *people)[0] == "June has a dog called Rex."
+    assert found("the job of April", *people)[0].startswith("April")
 
 
 def test_a_month_without_a_year_is_that_of_the_statement_if_nothing_is_of_this_year():

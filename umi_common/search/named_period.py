@@ -15,7 +15,7 @@ import numpy as np
 
 from umi_common.pool import Bools, Pool
 from umi_common.query.time.find import When, find_time
-from umi_common.query.time.stated import spoken_without_year, states_date_in
+from umi_common.query.time.stated import day_is_first, spoken_without_year, states_date_in
 from umi_common.ranking.period import PeriodBoost, in_period
 from umi_common.runtime.calls import Body, CallFailure
 from umi_common.search.components import Search
@@ -79,7 +79,8 @@ def _with_dates_in_texts(
         by_time: (n,) whether the time of the row lies in the period.
         texts: By row, the texts that are read.
     """
-    lifted, stated = by_time.copy(), partial(states_date_in, period=when.range, now=now)
+    lifted = by_time.copy()
+    stated = partial(states_date_in, period=when.range, now=now, day_first=day_is_first(texts.values()))
     spoken = spoken_without_year(when.phrase) if when.yearless else None
     stating = [row for row, text in texts.items() if stated(text) or (spoken and spoken.search(text))]
     if when.yearless and not stating and not lifted.any():

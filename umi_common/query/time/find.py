@@ -182,7 +182,7 @@ def find_time(query: str, now: datetime) -> When | None:
         period = TimeRange(*(found.bounds or (found.period.start, found.period.end)))
     except InvalidTimeRange:  # empty, outside the years 1 to 9999, or in an hour that a change of clocks skips
         return None
-    phrase = query[start:end]
+    phrase, around = query[start:end], (query[:start], query[end:])
     dated = _NAMES_YEAR.search(phrase) is not None
     return When(
         period,
@@ -190,8 +190,8 @@ def find_time(query: str, now: datetime) -> When | None:
         phrase,
         (start, end),
         dated=dated,
-        nothing_else=all(_NO_SUBJECT.fullmatch(words) for words in (query[:start], query[end:])),
-        raise_best=not dated and not _ANY_DAY.fullmatch(phrase) and _is_past_and_short(query, period, now),
+        nothing_else=all(map(_NO_SUBJECT.fullmatch, around)),
+        raise_best=not dated and not _ANY_DAY.fullmatch(phrase) and _is_past_and_short(" ".join(around), period, now),
         yearless=found.period.in_year is not None,
         earlier_days=tuple(_earlier_days(found.period)),
     )
@@ -206,12 +206,12 @@ def _earlier_days(period: CalendarPeriod) -> Iterator[TimeRange]:
             yield TimeRange(day.start, day.end)
 
 
-def _is_past_and_short(query: str, period: TimeRange, now: datetime) -> bool:
-    """Whether the period is over and at most a month long, and the query does not only ask about the present or
-    future."""
+def _is_past_and_short(around: str, period: TimeRange, now: datetime) -> bool:
+    """Whether the period is over and at most a month long, and the words around it do not only ask about the present or
+    future. "May" in the phrase itself is a month."""
     if period.start is None or period.end is None or period.end > now or period.end - period.start > LONGEST_MONTH:
         return False
-    return _PRESENT.search(query) is None or _PAST.search(query) is not None
+    return _PRESENT.search(around) is None or _PAST.search(around) is not None
 
 
 def _may_name_time(query: str) -> bool:

@@ -80,9 +80,11 @@ _LAST = rf"(?P<last>[0-3]?\d){_TH}?"
 """The last day of several: "9" in "5 to 9 May"."""
 _DAY_NAME = r"(?:(?P<weekday_of_date>mon|tue|wed|thu|fri|sat|sun)(?:s|nes|rs?|ur)?(?:day)?\.?,? )?"
 """The weekday of a date: "Tue, " in "Tue, 7 March 2023"."""
-_VERB = r"(?:(?=(?P<verb>(?-i:may|march|mar)\b)))?"
+_NOT_AFTER = "".join(rf"(?<!\b{word}\s)" for word in ("on", "of", "by", "from", "since", "until", "before", "after"))
+_VERB = rf"(?:{_NOT_AFTER}(?=(?P<verb>(?-i:may|march|mar)\b)(?!\s\d+\W*$)))?"
 """Matches no characters. The group `verb` is set before "may", "march" or "mar" in lower case, which may be a verb: "we
-march 5 miles". `dates.named_period` reads the group."""
+march 5 miles". It is not set after a preposition and before a number that ends the query: "on may 5", "rent march 5".
+`dates.named_period` reads the group."""
 
 # Counts, units and names of periods.
 _NUMBER = rf"(?:{'|'.join(NUMBERS[1:])})"
@@ -163,6 +165,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "early summer of 2021": rf"(?:{_PART_OF})?(?:{_SEASON}|{_HOLIDAY}){_OF_YEAR}",
         "winter 2021/22": rf"{_SEASON} (?:of )?{_Y}(?P<until>[/\u2013-](?:\d\d)?\d\d)",
         "in March": rf"(?:{_IN}|as of |{_PART_OF})(?:{_LONG_MONTH}|{_QUARTER})",
+        "July": r"(?P<month>january|february|(?<=of\s)march|july|(?:sept|nov|dec)ember|october)(?=\W*$)",
         "in the summer": rf"(?:(?:in|during|over|since) the |{_PART_OF}){_SEASON}",
         "at Easter": rf"(?:on|at|over|around|during|since|before|after|for|from|between) {_HOLIDAY}",
         "two years ago, at Christmas": rf"(?:(?:in|of) {_YEAR}|{_RELATIVE_YEAR}),? (?:in|at|on|over) (?:the )?"

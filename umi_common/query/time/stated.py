@@ -1,15 +1,15 @@
 """Whether a text states a date in a period; the words in which texts state a day or a month, for a search.
 
-A text may state "12 March 2023", "12-Mar-23", "12/03/23", "2023-03-12", "20230312", "Mar. 2023", "Q1 2023", "1Q23",
-"2023" and, in a period of at most a month, "12 March". "FY24" is read as the calendar year 2024, "1990s" as 1990. The
-names of months are read in English, German, French, Spanish, Italian, Portuguese and Dutch ("12 de marzo de 2023"), and
-dates in Chinese and Japanese ("2023年3月12日").
+A text may state "12 March 2023", "12-Mar-23", "12MAR23", "12/03/23", "2023-03-12", "20230312", "Mar. 2023", "03/2023",
+"Q1 2023", "1Q23", "2023" and, in a period of at most a month, "12 March", or "12/03" at the beginning of a line. "FY24"
+is read as the calendar year 2024, "1990s" as 1990. The names of months are read in English, German, French, Spanish,
+Italian, Portuguese and Dutch ("12 de marzo de 2023"), and dates in Chinese and Japanese ("2023年3月12日").
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -19,7 +19,7 @@ from umi_common.query.time.dates import of_year
 from umi_common.query.time.grammar import MONTH, MONTH_START
 from umi_common.query.time.other_languages import MONTH_NAMES
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import DECADES, MONTHS, ORDINALS, year_number
+from umi_common.query.time.vocabulary import DECADES, MONTHS, ORDINALS, WEEKDAYS, year_number
 from umi_common.times import MONTHS as MONTHS_BY_NAME
 from umi_common.times import with_plain_letters
 from umi_common.types import TimeRange
@@ -54,14 +54,17 @@ _FORMS = {
         rf"(?P<first>[0-3]?\d)/(?P<second>[0-3]?\d)/(?P<short>\d\d){_ENDS}",  # 14/03/23
         rf"(?P<day>[0-3]?\d)\.\s?(?P<month>0?[1-9]|1[0-2])\.\s?{_Y}(?!\d)",  # 14.03.2023
         rf"(?P<month>[01]?\d)\.\s?(?P<day>1[3-9]|[23]\d)\.\s?{_Y}(?!\d)",  # 3.14.2023
+        rf"(?<![\d/])(?P<month>0[1-9]|1[0-2])[/.]{_Y}(?![\d/]|\.\d)",  # 03/2023
         rf"(?P<day>[0-3]\d)\.(?P<month>[01]\d)\.(?P<short>\d\d){_ENDS}",  # 14.03.23
+        r"(?m:^)(?P<first>[0-3]\d)/(?P<second>[0-3]\d)(?=[\s,;:])",  # 14/03 where a line begins
         rf"{_DAY_FIRST}{_OF_YEAR}",  # 14 March 2023, 14 Mar '23
         rf"{_DAY_FIRST}(?:[\s-](?P<year>\d\d){_ENDS}(?!\s{{1,2}}{MONTH_START}))?",  # 14 Mar 23, 14 March
+        rf"(?P<day>[0-3]\d)(?P<month>{'|'.join(MONTHS_BY_NAME)})(?P<year>(?:20)?\d\d)?(?!\w)",  # 14MAR23, 14MAR
         r"(?P<quarter>[1-4])q(?P<year>\d\d)(?!\w)",  # 1Q23
     ),
     MONTH_START: (
         rf"{MONTH}(?:[\s-]{{1,2}}{_DAY})?{_OF_YEAR}",  # March 14, 2023; March 2023
-        rf"(?!(?-i:ma(?:y|r|rch)\b)){MONTH}\s{{1,2}}{_DAY}{_ENDS}",  # March 14; not the verb of "march 14 miles"
+        rf"(?:(?m:^)|(?!(?-i:ma(?:y|r|rch)\b))){MONTH}\s{{1,2}}{_DAY}{_ENDS}",  # March 14; not "we march 14 miles"
     ),
     "[qfst]": (
         rf"q(?P<quarter>[1-4])[\s/-]{{0,2}}(?:(?:fy\s?)?{_Y}(?!\d)|(?:fy\s?|['\u2019])(?P<year>\d\d)(?!\w))",  # Q1 FY23
@@ -89,6 +92,13 @@ _NUMBER_OF = re.compile(
     re.IGNORECASE,
 )
 """A label or sign before digits that are a number or an id, not a date: "section 14.10.23", "phone 20231014"."""
+_TWO_NUMBERS = re.compile(
+    rf"(?<![\w/.-])(\d\d?)[/-](\d\d?)(?:[/-]{_YEAR}(?!\d)|/\d\d(?![\w/])|(?m:(?<=^\d\d/\d\d))(?=[\s,;:]))"
+)
+"""The day and month of a date of digits, in the order of the text."""
+_WEEKDAYS = [name[:3] for name in WEEKDAYS]
+_WEEKDAY = re.compile(rf"\b({'|'.join(_WEEKDAYS)})(?:s|nes|rs?|ur)?(?:day)?\.?,?\s{{1,2}}$", re.IGNORECASE)
+"""A weekday before a date, at the end of a text."""
 _YEARS = re.compile(
     rf"(?<![\w.,/-])(?P<first>{_YEAR})(?:\s?[-–—/]\s?|\s(?:to|until|till|through|bis)\s)"
     rf"(?P<last>{_YEAR}|1[3-9]|[2-9]\d)(?![\w%]|[-.,/]\d)"
@@ -112,7 +122,17 @@ _CHINESE_DAY = re.compile(r"(?<!\d)(0?[1-9]|1[0-2])月(\d\d?)[日号號]")
 """Dates in Chinese and Japanese, with and without a year."""
 
 
-def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: bool = False) -> bool:
+def day_is_first(texts: Iterable[str]) -> bool | None:
+    """Whether the day stands before the month in the dates of digits, such as 14/03/2023: the number above 12 is the
+    day. None: the texts show neither order, or both."""
+    found = (map(int, two) for text in texts for two in _TWO_NUMBERS.findall(text[:CHARACTERS_READ]))
+    orders = {first > 12 for first, second in found if (first > 12) != (second > 12)}
+    return orders.pop() if len(orders) == 1 else None
+
+
+def states_date_in(
+    text: str, period: TimeRange, now: datetime, *, any_year: bool = False, day_first: bool | None = None
+) -> bool:
     """Whether the text states a date, month, quarter or year that lies wholly in the period.
 
     These count, too:
@@ -126,6 +146,7 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
         period: [start, end).
         now: Only its time zone is used: the one in which a stated day begins.
         any_year: Whether a date with a year is read as if it had none.
+        day_first: Whether 5/8/2023 is 5 August; None: it may be 8 May or 5 August.
     """
     text = _in_english(with_plain_letters(text[:CHARACTERS_READ]), period)
     if _names_years_of(text, period):
@@ -139,7 +160,7 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
     return any(
         (start is None or stated.start >= start) and (end is None or stated.end <= end)
         for match in different.values()
-        for stated in _periods(match, now, yearless, any_year=any_year)
+        for stated in _periods(match, now, yearless, any_year=any_year, day_first=day_first)
     )
 
 
@@ -178,7 +199,7 @@ def _parts_of_dates(period: TimeRange) -> tuple[str, ...]:
     """Strings of which every text that states a date in the period contains at least one, in lower case.
 
     They are the last two digits of the period's years and, for a period of at most a month, the beginnings of the names
-    of its months. (): any text may state a date in the period.
+    of its months and their digits beside a slash. (): any text may state a date in the period.
     """
     start, end = period.start, period.end
     if start is None or end is None or end - start > MANY_YEARS or not 1 < start.year <= end.year < 9999:
@@ -186,7 +207,8 @@ def _parts_of_dates(period: TimeRange) -> tuple[str, ...]:
     days = start - timedelta(days=1), start + (end - start) / 2, end + timedelta(days=1)  # whatever the time zone
     months = {each.month for each in days} if _possible_years(period) else ()
     names = (name for name, number in MONTHS_BY_NAME.items() if number in months)
-    return (*(f"{year % 100:02}" for year in range(days[0].year, days[2].year + 1)), *names)
+    digits = (part for number in months for part in (f"{number:02}/", f"/{number:02}"))
+    return (*(f"{year % 100:02}" for year in range(days[0].year, days[2].year + 1)), *names, *digits)
 
 
 def _names_years_of(text: str, period: TimeRange) -> bool:
@@ -217,10 +239,13 @@ def _possible_years(period: TimeRange) -> set[int]:
     return {period.start.year, period.end.year}
 
 
-def _periods(match: re.Match[str], now: datetime, yearless: set[int], *, any_year: bool) -> Iterator[CalendarPeriod]:
+def _periods(
+    match: re.Match[str], now: datetime, yearless: set[int], *, any_year: bool, day_first: bool | None
+) -> Iterator[CalendarPeriod]:
     """The periods that a match of `_STATED` may mean.
 
-    5/8/2023 is 8 May or 5 August, 5.8.2023 is 5 August; 31 February and numbers with a label are no period.
+    5/8/2023 is 8 May or 5 August (see `day_first`), 5.8.2023 is 5 August; 31 February, numbers with a label, and a day
+    without a year that is another weekday than the word before it are no period.
     """
     given = {name.rstrip("0123456789"): value.lower() for name, value in match.groupdict().items() if value}
     if "short" in given and _NUMBER_OF.search(match.string, max(0, match.start() - LABEL_CHARACTERS), match.start()):
@@ -230,9 +255,15 @@ def _periods(match: re.Match[str], now: datetime, yearless: set[int], *, any_yea
     if "first" in given:
         first, second = given["first"], given["second"]
         dates = [{"month": first, "day": second}, {"month": second, "day": first}]
+        dates = dates if day_first is None else [dates[day_first]]
+    weekday = None
+    if year is None and not any_year:
+        weekday = _WEEKDAY.search(match.string, max(0, match.start() - LABEL_CHARACTERS), match.start())
     for each, date in product(yearless if any_year or year is None else {year_number(year)}, dates):
         with suppress(ValueError, OverflowError):
-            yield of_year(date, now, each)
+            stated = of_year(date, now, each)
+            if weekday is None or _WEEKDAYS[stated.start.weekday()] == weekday[1].lower():
+                yield stated
 
 
 def written(period: TimeRange) -> str:
