@@ -225,7 +225,8 @@ class FusionConfig(Frozen):
     rrf."""
     alike: bool = True
     """Of chunks that are nearly alike, such as rows of a table, put first those that hold more of the query's words, or
-    hold them in the query's order. Also put chunks with words that the query excludes ("but not on AWS") last."""
+    hold them in the query's order. Also put a chunk with just the query's words first, and chunks with words that the
+    query excludes ("but not on AWS") last."""
 
 
 class NeighboursConfig(Frozen):

@@ -4,7 +4,8 @@ The rows of a table, the lines of a timetable and filled-in forms differ in a fe
 Of the best `COMPARED` candidates, from the first to the last, each moves forward as long as it passes the candidate
 directly before it. Finally the i-th of them gets the score of the former i-th (`Best.in_order`).
 
-Candidate a passes candidate b if both are alike,
+A candidate passes every other one if its words are those of the query, in the same order. Otherwise, candidate a passes
+candidate b if both are alike,
 
     common(words(a), words(b)) + common(pairs(a), pairs(b)) >= `SHARED`
     score(a) >= `SCORE` * score(b)
@@ -108,27 +109,27 @@ class Words:
 
     def __init__(self, text: str, query: AskedWords, *, of_period: bool = False) -> None:
         self._text, self._query = text, query
-        self._words = query.read(text) if len(text) <= CHARACTERS_MAX else ()
-        self.all = frozenset(self._words)
+        self.words = query.read(text) if len(text) <= CHARACTERS_MAX else ()
+        self.all = frozenset(self.words)
         self._content = query.content & self.all
         self.held = self._content | {PERIOD} if of_period else self._content
 
     @cached_property
     def pairs(self) -> set[tuple[str, str]]:
         function_words = all_function_words()
-        adjacent = pairwise(self._words)
+        adjacent = pairwise(self.words)
         return {pair for pair in adjacent if pair[0] not in function_words or pair[1] not in function_words}
 
     @cached_property
     def whole(self) -> frozenset[str]:
         if self._text.isascii() and "-" not in self._text:  # `all` holds these words already, and is faster
             return self._query.joined & self.all
-        return self._query.joined & joined_in(self._text) if self._words else frozenset()
+        return self._query.joined & joined_in(self._text) if self.words else frozenset()
 
     @cached_property
     def firsts(self) -> list[int]:
         """first(i, w) of each word of held(i), in alphabetical order."""
-        return [1 + self._words.index(word) for word in sorted(self._content)]
+        return [1 + self.words.index(word) for word in sorted(self._content)]
 
     @cached_property
     def sorted_asked(self) -> list[str]:
@@ -146,22 +147,27 @@ class Words:
     def _places(self) -> list[tuple[int, str]]:
         """The query's words in the text, each with its index among the words of the text."""
         asked = self.all.intersection(self._query.words)
-        return [(at, word) for at, word in enumerate(self._words) if word in asked]
+        return [(at, word) for at, word in enumerate(self.words) if word in asked]
 
 
-def reorder_alike(best: Best, *, query: str, of_period: Bools | None = None) -> RankedPool:
+def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools | None = None) -> RankedPool:
     """The ranking in the order that the top of this file describes.
 
     Args:
+        typed: The whole query, of which `query` may lack a frame ("can you tell me"); "" if no text counts as equal.
         of_period: (n,) whether a row is of the period that the query names; None: it names none.
     """
     asked = AskedWords(query[:CHARACTERS_MAX])
     inside = [False] * len(best.rows) if of_period is None else of_period[best.rows].tolist()
     texts = [Words(text, asked, of_period=at) for text, at in zip(best.texts, inside, strict=True)]
     scores = best.scores.tolist()
+    whole = asked.read(typed)
+    equal = [whole != () and text.words == whole for text in texts]
 
     def passes(one: int, other: int) -> bool:
         a, b = texts[one], texts[other]
+        if equal[one] != equal[other]:
+            return equal[one]
         if scores[one] < SCORE * scores[other]:
             return False
         if a.held != b.held:

@@ -9,7 +9,7 @@ A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself, bec
 parts. So are the two numbers of a range ("5-10"), and two labelled numbers beside each other ("chapter 5, verse 10").
 For candidate i with score(i) > 0:
 
-    final(i) = `words.raised` of score(i), + `words.best_added`, both with g
+    final(i) = `words.raised` of score(i), + `words.best_added`, both with `words.earlier_first` of g
     g(p, i) = 1 - offset of the number / length of the text, for the first pair p in candidate i; 0 if i does not hold p
     key(p) = ramp(x, 0.5, 0.9): 0 up to x = 0.5, 1 from x = 0.9 on, and linear between
     x = the share, of the candidates that do not hold p, that holds the word of p before another number; 0 if the number
@@ -47,6 +47,7 @@ from umi_common.search.reorder.words import (
     TermsOf,
     bare,
     best_added,
+    earlier_first,
     near_best,
     raised,
     up_to_last,
@@ -144,9 +145,10 @@ def reorder_by_number_pairs(best: Best, *, query: QueryPairs, weight: float) -> 
     held = [pairs_in_text(text, query.numbers, terms_of) for text in best.texts]
     holding = sum(not query.pairs.isdisjoint(own) for own in held)
     best.facts.update(pairs=len(query.pairs), held=holding)
-    of_keys = g_of(query.before_any, held)
+    lengths = list(map(len, best.texts))
+    g, of_keys = (earlier_first(g_of(pairs, held), lengths) for pairs in (query.pairs, query.before_any))
     added = best_added(best.scores, of_keys, keys_of(query, of_keys, best.texts))
-    return best.sorted_by(raised(best.scores, g_of(query.pairs, held), weight) + (best.scores > 0) * added)
+    return best.sorted_by(raised(best.scores, g, weight) + (best.scores > 0) * added)
 
 
 def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, float]:

@@ -94,7 +94,7 @@ def reorder_stages(
             yield from _by_words(config.fusion, request, pool, order, period, by_time, terms_of or words_in)
     if config.fusion.alike:
         of_period = None if boost is None else boost.lifted
-        by_words = partial(alike.reorder_alike, query=request.searched, of_period=of_period)
+        by_words = partial(alike.reorder_alike, query=request.searched, typed=request.query, of_period=of_period)
         yield ReorderStage("alike", alike.COMPARED, by_words)
     if config.neighbours.enabled:
         yield from _by_what_is_before(request, pool, order)

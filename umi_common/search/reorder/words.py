@@ -108,6 +108,24 @@ def best_added(scores: Floats, g: Floats, keys: Floats | float = 1.0) -> Floats:
     return np.asarray(scores.max(initial=0.0) * (h * keys * w).sum(axis=1), dtype=np.float64)
 
 
+def earlier_first(g: Floats, lengths: Sequence[int]) -> Floats:
+    """(n, P) g of P parts in n texts, each raised to the largest g of the texts that hold the part no earlier.
+
+    Without this, a longer text would be preferred: of "Return lamp 24?" and "Return lamp 24 today?", the number is
+    further from the end of the second text, at the same offset.
+
+    Args:
+        g: (n, P) 1 - offset of the part / length of the text; 0: the text lacks the part.
+        lengths: (n,) length of each text, in the unit of the offset.
+    """
+    offsets = np.round((1.0 - g) * np.array(lengths)[:, np.newaxis])
+    latest_first = np.argsort(-offsets - g, axis=0)  # of equal offsets, the largest g first
+    highest = np.maximum.accumulate(np.take_along_axis(g, latest_first, axis=0), axis=0)
+    raised_g = np.empty_like(g)
+    np.put_along_axis(raised_g, latest_first, highest, axis=0)
+    return raised_g * (g > 0)
+
+
 def _h_and_w(g: Floats) -> tuple[Floats, Floats]:
     h = g / np.where(g.any(axis=0), g.max(axis=0), 1.0)
     return h, lacking_share(h)

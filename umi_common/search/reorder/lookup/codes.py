@@ -24,7 +24,7 @@ import numpy as np
 from umi_common.pool import Floats
 from umi_common.search.reorder.lookup.phrases import TEXT_CHARACTERS, holds_all
 from umi_common.search.reorder.numbers import RANGE, ranges_in
-from umi_common.search.reorder.words import FIRST_LETTERS, PARTS_MAX, TermsOf, bare, spaced, words_in
+from umi_common.search.reorder.words import FIRST_LETTERS, PARTS_MAX, TermsOf, bare, earlier_first, spaced, words_in
 from umi_common.stores.lexical.languages import all_function_words
 
 IDENTIFIER_DIGITS = 5
@@ -85,8 +85,9 @@ def _code(code: str) -> Code:
 
 
 def codes_held(texts: Sequence[str], codes: Sequence[Code]) -> Floats:
-    """(n, C) g of C codes in n texts by the formula at the top of this file, which depends on offsets alone."""
-    return np.array([[_by_offset(text, code) for code in codes] for text in texts])
+    """(n, C) `earlier_first` of g of C codes in n texts, by the formula at the top of this file."""
+    g = np.array([[_by_offset(text, code) for code in codes] for text in texts])
+    return earlier_first(g, list(map(len, texts)))
 
 
 def _by_offset(text: str, code: Code) -> float:

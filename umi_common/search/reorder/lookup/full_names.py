@@ -17,7 +17,7 @@ import numpy as np
 from umi_common.pool import Floats
 from umi_common.search.reorder.lookup.codes import LETTERS_OR_DIGITS
 from umi_common.search.reorder.lookup.names import NAME_LENGTH, SIGNS, TEXT_CHARACTERS, whole_name
-from umi_common.search.reorder.words import PARTS_MAX, bare, words_in
+from umi_common.search.reorder.words import PARTS_MAX, bare, earlier_first, words_in
 from umi_common.stores.lexical.languages import all_function_words
 
 SIGNS_AND_INITIAL = rf"{SIGNS}(?:[^\W\d_][\W_]{{1,8}})?"
@@ -91,14 +91,14 @@ def full_names_in(query: str) -> tuple[list[str], list[str]]:
 
 
 def full_names_held(texts: Sequence[str], full: Sequence[str], possible: Sequence[str]) -> Floats:
-    """(n, F) g of the names that are looked up: first the full names, then the possible names of `full_names_in`.
-    `HOLDERS_MAX` and `SHARED_MIN` decide which names are looked up."""
+    """(n, F) `earlier_first` of g of the names that are looked up: first the full names, then the possible names of
+    `full_names_in`. `HOLDERS_MAX` and `SHARED_MIN` decide which names are looked up."""
     texts = [text[:TEXT_CHARACTERS] for text in texts]
     lower = [text.lower() for text in texts] if full else []  # `_held` tests for parts of the name with `in`
     held = [_held(lower, name, any_case=True) for name in full]
     held += [_held(texts, name, any_case=False) for name in possible]
     g: Floats = np.array(held, dtype=np.float64).reshape(len(held), len(texts)).T
-    return g
+    return earlier_first(g, list(map(len, texts)))
 
 
 def _held(texts: Sequence[str], name: str, *, any_case: bool) -> list[float]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from umi_common.pool import Floats
-from umi_common.search.reorder.words import DIGITS, PARTS_MAX, content_words, spaced, words_in
+from umi_common.search.reorder.words import DIGITS, PARTS_MAX, content_words, earlier_first, spaced, words_in
 from umi_common.stores.lexical.languages import all_function_words
 
 PHRASE_WORDS_MAX = 8
@@ -80,8 +80,10 @@ def words_if_any(text: str, wanted: Sequence[Sequence[str]]) -> str:
 
 
 def phrases_held(texts: Sequence[str], phrases: Sequence[str]) -> Floats:
-    """(n, P) 1 - offset / length of the text for P phrases in n texts of words; 0: the text lacks the phrase."""
-    return np.array([[_by_offset(text, phrase) for phrase in phrases] for text in texts])
+    """(n, P) `earlier_first` of 1 - offset / length of the text for P phrases in n texts of words; 0: the text lacks
+    the phrase."""
+    g = np.array([[_by_offset(text, phrase) for phrase in phrases] for text in texts])
+    return earlier_first(g, list(map(len, texts)))
 
 
 def content_phrase_held(texts: Sequence[str], phrase: str) -> Floats:
