@@ -99,3 +99,18 @@ def test_an_interrupt_while_a_slot_is_taken_or_given_back_stops_no_later_search(
         if left > 0:
             return
     raise AssertionError("more instants than were tried")
+
+
+def test_long_computations_do_not_all_run_at_once():
+    """A slot that is held for longer than `wait_seconds` lets one more thread compute, not all that wait."""
+    slots, inside, most = ComputeSlots(1, wait_seconds=0.2), [], []
+
+    def compute():
+        with slots.held():
+            inside.append(1)
+            most.append(len(inside))
+            time.sleep(0.3)
+            inside.pop()
+
+    in_threads(compute, 8)
+    assert max(most) <= 4

@@ -17,7 +17,7 @@ from umi_common.embedders import default_embedder
 from umi_common.errors import EmptyQuery, InputError, InvalidVector, SearchUnavailable
 from umi_common.evaluation.folders import Keys, load_beir
 from umi_common.retriever import QUERIES_AT_ONCE, DualRetriever
-from umi_common.runtime.calls import Call, CallFailure, drive, run_together
+from umi_common.runtime.calls import Call, CallFailure, adrive, drive, run_together
 from umi_common.runtime.workers import Workers
 from umi_common.sim import CountingEmbedder, FaultyLLM, HashEmbedder, ScriptedLLM
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -335,6 +335,36 @@ def test_a_failed_shared_call_is_every_bodys_failure_and_what_one_raises_closes_
     with pytest.raises(LookupError):
         drive(run_together([body("a"), body("b"), body("c")]), Workers())
     assert sorted(closed) == ["a", "b", "c"]
+
+
+def bad_fails(items):
+    if "bad" in items:
+        raise OSError("bad")
+    return [item.upper() for item in items]
+
+
+async def prepared_unless_bad(items):
+    return [bad_fails([item])[0] for item in items]
+
+
+@pytest.mark.parametrize("prepare", [None, prepared_unless_bad])
+async def test_of_calls_made_as_one_only_those_at_fault_fail(prepare):
+    def body(name):
+        (outcome,) = yield (Call.batched("upper", [name], bad_fails, prepare),)
+        return type(outcome.error) if isinstance(outcome, CallFailure) else outcome
+
+    expected = [["GOOD"], OSError, ["FINE"]]
+    bodies = [body("good"), body("bad"), body("fine")]
+    assert await adrive(run_together(bodies), Workers()) == expected
+    assert drive(run_together([body("good"), body("bad"), body("fine")]), Workers()) == expected
+
+
+def test_calls_of_one_kind_that_cannot_be_made_as_one_are_made_alone():
+    def body(name):
+        (outcome,) = yield (Call(lambda: name, kind="same"),)
+        return outcome
+
+    assert drive(run_together([body("ab"), body("cd")]), Workers()) == ["ab", "cd"]
 
 
 def test_random_stores_filters_and_settings_make_no_difference():

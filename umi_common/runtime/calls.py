@@ -4,8 +4,8 @@ A search is a generator, its body. It yields tuples of `Call`s, which run at the
 
     chunks, reply = yield (Call(lambda: store.get(ids)), Call(lambda: llm.complete(prompt)))
 
-A call that raises has a `CallFailure` as its outcome, so the body decides how to continue. By an empty tuple, a body
-lets the event loop run other tasks. `drive` runs a body to its end and blocks; `adrive` runs it on an event loop.
+A call that raises has a `CallFailure` as its outcome, so the body decides how to continue. A body that yields an empty
+tuple lets the event loop run other tasks. `drive` runs a body to its end and blocks; `adrive` runs it on an event loop.
 
 The constants below limit the threads of a search. Two limits are elsewhere: `config.embedder` limits the calls of an
 embedder, `stores.dense.cosines.SCAN_THREADS_MAX` the threads that compute the cosines of one scan.
@@ -47,14 +47,14 @@ AWAITED_MAX = 8
 service may refuse too many at once."""
 LIMITED_CALLS_MAX = 16
 """Largest number of calls with a time limit that have not returned, for each reranker, rewriter and extra arm. A
-further call waits, within its time limit, until one returns. A call past its time limit keeps its thread until it
-returns, so a service that hangs holds 16 threads. Further calls of that service then fail at once."""
+further call waits, within its time limit, until one returns. If all 16 are past their time limit, the service hangs, so
+a further call fails at once: a call that hangs keeps its thread."""
 SLOT_COUNT = max(1, (os.cpu_count() or 1) // 2)
-"""Largest number of threads of the process that compute at a time. With more, each search takes longer, and no more
-searches end per second."""
+"""Number of slots of the process for threads that compute. With more, each search takes longer, and no more searches
+end per second."""
 SLOT_WAIT_SECONDS = 0.25
-"""Longest wait for a slot, in seconds. A slot that is held for longer was probably lost, for example by an interrupted
-notebook cell, so all slots are then replaced by free ones. Slots affect speed only."""
+"""If no slot became free for so many seconds, all slots are replaced by free ones, because an interrupted notebook cell
+may have lost some. Slots affect speed only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,14 @@ class Call:
     arun: Callable[[], Awaitable[Any]] | None = None
     """Makes the call without blocking; None: `run` runs in a thread."""
     kind: Hashable = None
-    """Equal for calls that can be made together. None: the call is made alone, or is already merged from several."""
+    """Equal for calls that can be made together by `run_items`. None: the call is made alone, or is already merged from
+    several."""
     items: Sequence[Any] = ()
     run_items: Callable[[Sequence[Any]], Any] | None = None
-    """Makes one call for all items and returns a list with the result for each item."""
+    """Makes one call for all items and returns a list with the result for each item. None: the call is made alone."""
     prepare: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None = None
     """Coroutine function that an event loop awaits before the call. It waits for services, for example an embedder, and
-    returns items for which `run_items` waits for none. None: the call never waits for a service."""
+    returns items for which `run_items` waits for none. None: nothing is awaited before the call."""
 
     @classmethod
     def batched(
@@ -138,43 +139,40 @@ def value_of(outcome: CallOutcome) -> Any:
     return outcome
 
 
-def merged_calls(
-    calls: Sequence[Call],
-) -> tuple[tuple[Call, ...], Callable[[Sequence[CallOutcome]], list[CallOutcome]]]:
-    """Merge the calls of each kind into one call.
+def make_together(calls: Sequence[Call]) -> Body[list[CallOutcome]]:
+    """Make the calls, those of each kind as one merged call; returns their outcomes.
 
-    Returns the merged calls, and a function from their outcomes to the outcomes of `calls`. If a merged call
-    raises, each call in it is made alone, so that only the calls at fault fail.
+    If a merged call fails, each call in it is made alone, so that only the calls at fault fail.
     """
     groups: dict[Hashable, list[int]] = {}  # the indices of the calls that are made as one
     for index, call in enumerate(calls):
-        group = ("alone", index) if call.kind is None else ("kind", call.kind)
-        groups.setdefault(group, []).append(index)
-
-    def split(answers: Sequence[CallOutcome]) -> list[CallOutcome]:
-        outcomes: dict[int, CallOutcome] = {}
-        for indices, answer in zip(groups.values(), answers, strict=True):
-            if len(indices) == 1 or isinstance(answer, CallFailure):
-                outcomes |= dict.fromkeys(indices, answer)
-            else:
-                outcomes |= zip(indices, answer, strict=True)
-        return [outcomes[index] for index in range(len(calls))]
-
-    return tuple(_merged([calls[index] for index in indices]) for indices in groups.values()), split
+        single = call.kind is None or call.run_items is None
+        groups.setdefault(("single", index) if single else ("kind", call.kind), []).append(index)
+    outcomes: dict[int, CallOutcome] = {}
+    failed: list[int] = []
+    answers = yield tuple(_merged([calls[index] for index in indices]) for indices in groups.values())
+    for indices, answer in zip(groups.values(), answers, strict=True):
+        if len(indices) == 1:
+            outcomes[indices[0]] = answer
+        elif isinstance(answer, CallFailure):
+            failed += indices
+        else:
+            outcomes.update(zip(indices, answer, strict=True))
+    if failed:
+        alone = yield tuple(calls[index] for index in failed)
+        outcomes.update(zip(failed, alone, strict=True))
+    return [outcomes[index] for index in range(len(calls))]
 
 
 def _merged(calls: Sequence[Call]) -> Call:
-    """One call in place of several of one kind; its result is the list of their outcomes. A single call stays."""
+    """One call in place of several of one kind; its result is the list of their results. A single call stays."""
     run_items = calls[0].run_items
     if len(calls) == 1 or run_items is None:
         return calls[0]
 
-    def run_merged(items: Sequence[Any]) -> list[CallOutcome]:
-        try:
-            left = iter(run_items(items))
-        except Exception:  # noqa: BLE001 - each call is made alone
-            return [outcome_of(call.run) for call in calls]
-        return [list(islice(left, len(call.items))) for call in calls]
+    def run_merged(items: Sequence[Any]) -> list[list[Any]]:
+        results = iter(run_items(items))
+        return [list(islice(results, len(call.items))) for call in calls]
 
     items = [item for call in calls for item in call.items]
     return Call.batched(None, items, run_merged, calls[0].prepare)
@@ -183,8 +181,8 @@ def _merged(calls: Sequence[Call]) -> Call:
 def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
     """Run several bodies in step; the results are in the order of the bodies.
 
-    Each step yields the calls of all bodies in one tuple, and merges calls of one kind. Between two bodies it yields an
-    empty tuple, so that the event loop may run other tasks. An exception of one body ends all bodies.
+    Each step makes the calls of all bodies by `make_together`. Before a body continues, an empty tuple is yielded, so
+    that the event loop may run other tasks. An exception of one body ends all bodies.
     """
     results: dict[int, T] = {}
     waiting: dict[int, Any] = dict.fromkeys(range(len(bodies)))  # the outcomes for each body; None starts it
@@ -201,13 +199,23 @@ def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
                     results[index] = stop.value
                     del waiting[index]
             if waiting:
-                merged, split = merged_calls([call for _, call in wanted])
-                for (index, _), outcome in zip(wanted, split((yield merged)), strict=True):
+                made = yield from make_together([call for _, call in wanted])
+                for (index, _), outcome in zip(wanted, made, strict=True):
                     waiting[index].append(outcome)
     finally:
         for body in bodies:
             body.close()
     return [results[index] for index in range(len(bodies))]
+
+
+def run_here(body: Body[T]) -> T:
+    """The body's result. The body and all its calls run in this thread, one after the other."""
+    try:
+        calls = next(body)
+        while True:
+            calls = body.send([outcome_of(call.run) for call in calls])
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
 
 
 def drive(body: Body[T], workers: Workers) -> T:
@@ -311,9 +319,12 @@ class ComputeSlots:
     search then takes half as long again. So a search holds a slot while it computes in Python. It holds none during a
     call of an embedder or a scan for several searches, which run mostly outside the interpreter.
 
+    Ctrl-C just after a slot was taken loses it. So if no slot became free for `wait_seconds`, all are replaced by free
+    ones: beside threads that compute for longer, `count` more threads then compute.
+
     Args:
-        count: Largest number of threads that hold a slot at a time.
-        wait_seconds: Longest wait for a slot, in seconds.
+        count: Number of slots.
+        wait_seconds: Seconds without a free slot after which all are replaced.
     """
 
     _free: SimpleQueue[None]
@@ -328,18 +339,24 @@ class ComputeSlots:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold a slot in the `with` block. If none becomes free within `wait_seconds`, all are made anew."""
-        free = self._free
-        try:
-            free.get(timeout=self._wait_seconds)
-        except Empty:
-            self._renew()
-            free = self._free
-            free.get()
+        """Hold a slot in the `with` block."""
+        free = self._take()
         try:
             yield
         finally:
             free.put(None)
+
+    def _take(self) -> SimpleQueue[None]:
+        """Take a slot, and return the queue to which to give it back."""
+        while True:
+            free = self._free
+            try:
+                free.get(timeout=self._wait_seconds)
+            except Empty:
+                if free is self._free:  # else another waiting thread has replaced the slots
+                    self._renew()
+            else:
+                return free
 
 
 COMPUTE_SLOTS = ComputeSlots(SLOT_COUNT)

@@ -27,8 +27,9 @@ from umi_common.runtime.calls import (
     Call,
     CallOutcome,
     Finished,
-    merged_calls,
+    make_together,
     outcome_of,
+    run_here,
 )
 from umi_common.runtime.forks import renew_in_child
 
@@ -125,8 +126,7 @@ class Workers:
         group = self._dequeued(GROUP_MAX)
         try:
             while group:
-                merged, split = merged_calls([task.call for task in group])
-                outcomes = split([outcome_of(call.run) for call in merged])
+                outcomes = run_here(make_together([task.call for task in group]))
                 with COMPUTE_SLOTS.held():
                     for task, outcome in zip(group, outcomes, strict=True):
                         task.step(outcome)
