@@ -42,6 +42,13 @@ def test_an_item_of_one_long_line_is_found():
     assert "item 333" in passage and len(passage) <= 210
 
 
+@pytest.mark.parametrize("before", range(190, 212))
+def test_a_word_is_found_wherever_it_stands_in_a_line_of_thousands_of_words(before):
+    words = "lunch was served at noon and the weather was fine " * 80
+    text = f"{words[:before]} gatehouse {words}"
+    assert "gatehouse" in found("gatehouse", text)
+
+
 def test_a_sentence_below_its_heading_is_found_by_both():
     text = f"{TALK * 9}\n# Roof\nIt is new.\n{TALK * 9}\n# Boiler\nIts valve leaks.\n{TALK * 9}"
     assert found("boiler valve", text) in ("# Boiler", "Its valve leaks.")

@@ -7,17 +7,17 @@ A passage is a sentence or a line. For each passage p of the text and each term 
     beside(p) = sum of weight(t) * idf(t) over the terms t that p lacks and the passage before or after p holds
     score(p)  = own(p) + BESIDE * beside(p)
 
-weight(t) is the number of occurrences of t in the questions of the query, if it holds questions beside other text; else
-in the query without its frame ("can you tell me") and without the part that it excludes. If t occurs only in the text
-beside the questions, or in the messages before a follow-up question, weight(t) is AROUND times its number of
-occurrences there. Function words have weight 0, unless the query has no other words.
+weight(t) is the number of occurrences of t in the questions of the query, or in all of it, if it holds no question
+beside other text. If t occurs only in the other text, or in the messages before a follow-up question, weight(t) is
+AROUND times its number of occurrences there. The frame of a query ("can you tell me") and a part that it excludes have
+weight 0, as have function words, unless the query has no other words.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from math import log
 from typing import Any
 
@@ -31,15 +31,15 @@ from umi_common.query.questions import exclusion_in, questions_of
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.types import Chunk, Hit
 
-PASSAGE = re.compile(r"\S(?:[^\n.!?…。！？।؟۔]|[.!?…](?=\S)){0,200}[.!?…。！？।؟۔]*")
-"""A sentence or a line, divided after about 200 characters if it is longer."""
+_INSIDE = r"(?:[^\n.!?…。！？।؟۔]|[.!?…](?=\S))"
+"""A character that ends no sentence or line."""
+PASSAGE = re.compile(rf"\S(?:{_INSIDE}{{0,200}}(?:(?=\s)|(?!{_INSIDE}))|{_INSIDE}{{200}})[.!?…。！？।؟۔]*")
+"""A sentence or a line. If it is longer than about 200 characters, it is divided before a space, if there is one."""
 BESIDE = 0.5
 """Weight of the terms that only the passages before and after hold: the sentence or heading before an answer often
 names the answer's subject."""
 AROUND = 0.25
-"""Weight of a term that only the messages before a follow-up question hold, or only the text beside a question. Chosen
-on MTRAG: if texts of twelve passages are cut to 150 tokens, the right passage stays for 78 % of the follow-up
-questions; for 75 % with 0.1, for 73 % with 0.5."""
+"""Weight of a term that only the messages before a follow-up question hold, or only the text beside a question."""
 
 
 def assemble_for(
@@ -51,8 +51,8 @@ def assemble_for(
         query: The query; "" if it is not known: long texts are then cut to their beginning.
         hits: As in `assemble`.
         history: Earlier messages of the conversation, oldest first.
-        found: The hits of the search, if the chunks of `hits` are longer texts that contain the chunks of the search.
-            A longer text is then cut around the best passage of the chunk that it contains.
+        found: The hits of the search, if `hits` have longer texts under the same ids, such as whole sections. A longer
+            text is then cut around the best passage of the found text, where it first occurs.
         **packing: Further arguments of `assemble`: `budget`, `policy`, `counter`, `around`, `layout`.
 
     Raises:
@@ -75,27 +75,30 @@ def assemble_for(
 def passage_finder(query: str, history: Sequence[str] = ()) -> PassageOf:
     """A function from a chunk to the range [start, end), in characters, of its first passage with the best score.
 
-    The function returns None for a chunk that holds no term of the query, and caches the passage of each chunk.
+    The function returns None for a chunk that holds no term of the query, and caches the passage of each text.
     """
     whole = without_frame(query)
     exclusion = exclusion_in(whole)
     searched = whole if exclusion is None else exclusion.kept or whole
-    asked, around = " ".join(questions_of(searched)) or searched, follow_up(searched, history) or searched
-    found: dict[tuple[str, int], tuple[int, int] | None] = {}
+    questions = " ".join(questions_of(searched)) or searched
+    with_context = follow_up(searched, history) or searched
 
-    def passage_of(chunk: Chunk) -> tuple[int, int] | None:
-        key = chunk.id, len(chunk.text)
-        if key not in found:
-            analyzer = _analyzer().of_language(_analyzer().language_of(chunk.text))
-            weak = {term: AROUND * n for term, n in analyzer.weighted_terms(around, 0.0).items()}
-            found[key] = _best_passage(chunk.text, {**weak, **analyzer.weighted_terms(asked, 0.0)}, analyzer)
-        return found[key]
+    @cache
+    def weights(analyzer: Analyzer) -> dict[str, float]:
+        terms_of = partial(analyzer.weighted_terms, function_word_weight=0.0)
+        return {term: AROUND * n for term, n in terms_of(with_context).items()} | dict(terms_of(questions))
 
-    return passage_of
+    @cache
+    def passage_in(text: str) -> tuple[int, int] | None:
+        analyzer = _analyzer().of_language(_analyzer().language_of(text))
+        return _best_passage(text, weights(analyzer), analyzer)
+
+    return lambda chunk: passage_in(chunk.text)
 
 
 @cache
 def _analyzer() -> Analyzer:
+    """The analyzer of all texts, whatever that of the store is: the hits may be of any store, or of none."""
     return Analyzer(AnalyzerConfig())
 
 
