@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import re
 import sys
+import time
 
 import pytest
 from rich.console import Console
 
+from umi_common.demo import run as demo
 from umi_common.demo.corpus import module_chunks, standard_library
 from umi_common.demo.run import STDLIB_QUESTIONS, open_standard_library, run, show_live_chroma
 from umi_common.demo.story import NOW, REWRITES, conversation
@@ -16,6 +18,7 @@ from umi_common.errors import MissingExtra
 from umi_common.retriever import DualRetriever
 from umi_common.sim import ScriptedLLM
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.types import Chunk
 
 RIGHT_ANSWERS = {
     "run a coroutine with a timeout": {"asyncio.tasks.wait_for", "asyncio.timeouts.timeout"},
@@ -100,10 +103,25 @@ def test_over_a_live_chroma_collection_umi_finds_what_chroma_wrote_meanwhile_and
     assert not re.search(r"rank_bm25 .*news", after)
 
 
-def test_the_demo_without_one_of_its_packages_names_the_pip_line(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "rank_bm25", None)
+@pytest.mark.parametrize("module", ["rank_bm25", "llama_index.core"])
+def test_the_demo_without_one_of_its_packages_names_the_pip_line(monkeypatch, tmp_path, module):
+    monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtra, match=r"pip install 'umi-retrieval\[demo\]'"):
         run(tmp_path)
+
+
+def test_a_later_run_takes_the_texts_that_changed_and_times_the_store_alone(monkeypatch, tmp_path):
+    def read(text):
+        time.sleep(1.0)  # as reading the sources of the library takes seconds
+        return [Chunk("json.dumps", text), Chunk("json.loads", "json.loads(s)")]
+
+    for text, said in (("json.dumps(obj)", "2 func"), ("json.dumps(obj, indent)", "1 func"), ("again", "1 func")):
+        screen = io.StringIO()
+        monkeypatch.setattr(demo, "standard_library", lambda text=text: read(text))
+        with open_standard_library(tmp_path, Console(file=screen)) as store:
+            assert store.get(["json.dumps"])[0].text == text
+        assert said in screen.getvalue()
+        assert float(re.search(r"indexed in ([\d.]+) s", screen.getvalue())[1]) < 1.0
 
 
 @pytest.fixture()

@@ -13,6 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
+from umi_common.config import RoutingConfig, UmiConfig
 from umi_common.context.budget import AssembledContext, TokenBudget
 from umi_common.demo.corpus import standard_library
 from umi_common.demo.story import NOW, QUESTIONS, REWRITES, conversation
@@ -35,15 +36,18 @@ STDLIB_QUESTIONS = (
 CONTEXT_TOKENS = 800
 """Largest number of tokens of the context that the demo prints."""
 CHROMA_MODULES = ("asyncio.tasks", "asyncio.timeouts", "collections", "difflib", "functools", "heapq", "itertools")
-CHROMA_QUESTIONS = ("run a coroutine with a timeout", "cache the results of a function", "words that are spelled alike")
-"""Questions to Chroma, rank_bm25 and umi. Before the last question, NEWS is added."""
-NEWS = Chunk("news", "A word and its anagram are spelled with the same letters.")
-"""An answer to the last question, which Chroma adds to the collection while umi has the collection open."""
+CHROMA_QUESTIONS = {
+    "run a coroutine with a timeout": None,
+    "cache the results of a function": None,
+    "words that are spelled alike": Chunk("news", "A word and its anagram are spelled with the same letters."),
+}
+"""Question to Chroma, rank_bm25 and umi -> an answer to it, which Chroma first adds to the collection while umi has the
+collection open; None: nothing is added."""
 CHROMA_HITS = 3
-"""Number of hits that are printed for each of the three."""
+"""Number of hits that are printed for each system and question."""
 PACKAGES = {
     "langchain-core": "langchain_core",
-    "llama-index-core": "llama_index",
+    "llama-index-core": "llama_index.core",
     "chromadb": "chromadb",
     "rank-bm25": "rank_bm25",
 }
@@ -69,8 +73,7 @@ def run(directory: Path, question: str | None = None, console: Console | None = 
         optional_module(module, package, "demo")
     console = Console() if console is None else console
     begun = time.perf_counter()
-    with open_standard_library(directory, console) as store:
-        umi = DualRetriever(store)
+    with open_standard_library(directory, console) as store, DualRetriever(store) as umi:
         questions = [question] if question is not None else list(STDLIB_QUESTIONS)
         results = _ask_through_frameworks(console, store, umi, questions)
         context = umi.get_context(questions[0], budget=TokenBudget(max_total=CONTEXT_TOKENS))
@@ -86,11 +89,13 @@ def run(directory: Path, question: str | None = None, console: Console | None = 
 
 
 def open_standard_library(directory: Path, console: Console) -> HybridStore:
-    """Open the store of the standard library, and add the chunks that it lacks, with a progress bar in a terminal."""
+    """Open the store of the standard library, and add the chunks that it lacks or has with another text, which may be
+    that of another version of Python. In a terminal, a progress bar is shown."""
+    chunks = standard_library()
     begun = time.perf_counter()
     store = HybridStore.open(directory)
-    chunks = standard_library()
-    missing = [chunk for chunk, known in zip(chunks, store.get([c.id for c in chunks]), strict=True) if known is None]
+    stored = zip(chunks, store.get([chunk.id for chunk in chunks]), strict=True)
+    missing = [chunk for chunk, known in stored if known is None or known.text != chunk.text]
     if missing:
         console.print(f"Indexing {len(missing):,} functions, classes and methods of the standard library")
         store.add(missing, show_progress=sys.stderr.isatty())
@@ -149,16 +154,15 @@ def show_live_chroma(console: Console, store: HybridStore) -> None:
     console.rule("a live Chroma collection: its vectors, rank_bm25 over its texts, umi over both", style="dim")
     chunks = store.scan(where={"module": {"$in": list(CHROMA_MODULES)}}, limit=1_000)
     with TemporaryDirectory(prefix="umi-demo-", ignore_cleanup_errors=True) as folder:
-        client = chromadb.PersistentClient(str(Path(folder)), Settings(anonymized_telemetry=False))
+        client = chromadb.PersistentClient(folder, Settings(anonymized_telemetry=False))
         collection = client.create_collection("standard-library", embedding_function=None)
         _write(collection, chunks, store.vectors([chunk.id for chunk in chunks]))
         bm25 = BM25Okapi([chunk.text.lower().split() for chunk in chunks])
-        with ChromaStore(collection, default_embedder()) as live:
-            umi = DualRetriever(live)
-            for question in CHROMA_QUESTIONS:
-                if question == CHROMA_QUESTIONS[-1]:
-                    _write(collection, [NEWS], default_embedder().embed_documents([NEWS.text]))
-                    console.print(f"\n[dim]written to the collection by Chroma: {NEWS.text}[/dim]")
+        with ChromaStore(collection, default_embedder()) as live, DualRetriever(live) as umi:
+            for question, added in CHROMA_QUESTIONS.items():
+                if added is not None:
+                    _write(collection, [added], default_embedder().embed_documents([added.text]))
+                    console.print(f"\n[dim]written to the collection by Chroma: {added.text}[/dim]")
                 scores = bm25.get_scores(question.lower().split())
                 vector = default_embedder().embed_queries([question])
                 found = {
@@ -177,11 +181,14 @@ def _write(collection: Any, chunks: Sequence[Chunk], vectors: Any) -> None:
 
 def _show_conversation(console: Console) -> None:
     console.rule("a dated conversation: time, neighbours, deep search", style="dim")
-    with HybridStore.open() as store:
+    # "heuristic": the words of a question decide whether the LLM is asked, not the first search.
+    config = UmiConfig(routing=RoutingConfig(mode="heuristic"))
+    with (
+        HybridStore.open() as store,
+        DualRetriever(store, rewriter=ScriptedLLM(REWRITES), config=config, clock=lambda: NOW) as umi,
+    ):
         store.add(conversation())
-        umi = DualRetriever(store, rewriter=ScriptedLLM(REWRITES), clock=lambda: NOW)
-        umi.reconfigure(routing={"mode": "heuristic"})
         for shows, question in QUESTIONS:
-            result = umi.search(question, limit=3, deep_search=shows == "deep search")
+            result = umi.search(question, limit=3, deep_search=question in REWRITES)
             console.print(f"\n[bold cyan]{escape(question)}[/bold cyan]  [dim]({shows}; asked on {NOW:%d %B %Y})[/dim]")
             show_hits(console, result)
