@@ -43,6 +43,16 @@ class HashEmbeddings(Embeddings):
         return self.embed_documents([text])[0]
 
 
+class Tensor:
+    """As a sparse tensor of torch: `indices` and `values` are methods."""
+
+    def indices(self):
+        return [1]
+
+    def values(self):
+        return [2.0]
+
+
 def opened(path=None, **options) -> HybridStore:
     return HybridStore.open(path, embedder=HashEmbedder(16), **options)
 
@@ -295,6 +305,9 @@ def test_an_encoder_that_fails_costs_the_arm_and_the_next_search_tries_again(sto
         ([], "0 results for 3 texts"),
         ([{"cat": float("nan")}] * 3, "NaN"),
         ([{"cat": 1e300}] * 3, "above 3e38"),
+        (None, "returned NoneType for 3 texts; expected one {term: weight} for each"),
+        (3.0, "returned float for 3 texts"),
+        ([Tensor()] * 3, "returned Tensor for a text; expected {term: weight}"),
         ([{"cat": "heavy"}] * 3, "expected {term: weight}"),
         ([[0.1, 0.2]] * 3, "expected {term: weight}"),
     ],
