@@ -95,7 +95,7 @@ class SparseEncoder:
 
 
 def sparse_cache(directory: Path, encoder: SparseEncoder, *, writable: bool) -> FileCache[SparseVector]:
-    """The cache of this encoder's vectors in `sparse.db`: a vector's terms as a line of JSON, its weights as float32."""
+    """The cache of this encoder's vectors in `sparse.db`: their terms as one line of JSON, then weights as float32."""
 
     def pack(vector: SparseVector) -> bytes:
         return json.dumps(vector[0]).encode() + b"\n" + vector[1].astype("<f4").tobytes()
