@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -52,21 +52,23 @@ class UmiQuery(QueryBundle):
     min_relevance: float | None = None
     """0..1; nodes of a lower relevance are left out. Replaces the retriever's own value; 0: none is left out."""
 
-    def __new__(cls, *_: Any, **options: Any) -> Self:
-        """Raise TypeError for an unknown option; the message suggests a similar name."""
+    def __new__(cls, *unnamed: Any, **options: Any) -> Self:
+        """Raise TypeError for an unknown option, with a similar name, or for a value without a name after the query."""
+        if len(unnamed) > 1:
+            raise TypeError(f"UmiQuery(..., {unnamed[1]!r:.40}): only the query goes without a name; name it: limit=3")
         refuse_unknown_options(options, [field.name for field in fields(cls)], TypeError)
         return super().__new__(cls)
 
 
 def query_text(bundle: QueryBundle) -> str:
-    """The end of the query's text by `end_of`, without the text that a `RetrieverTool` puts around it; "" if blank.
+    """The query's text without the text that a `RetrieverTool` puts around it, cut by `end_of`; "" if it is blank.
 
     Raises:
-        InputError: If the bundle's `query_str` is no string.
+        InputError: If the bundle's `query_str` is not a string.
     """
-    text = end_of(bundle.query_str)
-    wrapped = TOOL_INPUT.match(text)
-    return (text if wrapped is None else wrapped[1]).strip()
+    text = bundle.query_str
+    wrapped = TOOL_INPUT.match(text) if isinstance(text, str) else None
+    return end_of(text if wrapped is None else wrapped[1]).strip()
 
 
 def defines_vector(bundle: QueryBundle) -> bool:
@@ -75,21 +77,27 @@ def defines_vector(bundle: QueryBundle) -> bool:
 
 
 def history_texts(history: Sequence[str | ChatMessage] | None) -> tuple[str, ...]:
-    """The texts of a conversation; a message becomes "role: text".
+    """The texts of a conversation, in characters that UTF-8 can hold. A message becomes "role: text"; messages without
+    text are left out.
 
     Raises:
-        InputError: If `history` is not a list, or an item is neither a string nor a ChatMessage.
+        InputError: If `history` is no list or other ordered iterable, or an item is neither a string nor a ChatMessage.
     """
     if history is None:
         return ()
-    if isinstance(history, (str, BaseModel)) or not isinstance(history, Iterable):
+    # A ChatMessage and a memory are BaseModels, which iterate over their fields.
+    if isinstance(history, (str, BaseModel, Mapping, Set)) or not isinstance(history, Iterable):
         advice = "; give memory.get_all()" if hasattr(history, "get_all") else ""
         raise InputError(f"history is {type(history).__name__}; expected a list of strings or ChatMessages{advice}")
-    history = list(history)
+    texts = []
     for index, turn in enumerate(history):
-        if not isinstance(turn, (str, ChatMessage)):
+        if isinstance(turn, str):
+            texts.append(utf8_text(turn))
+        elif not isinstance(turn, ChatMessage):
             raise InputError(f"history[{index}] is {turn!r:.80}; expected a string or a ChatMessage")
-    return tuple(turn if isinstance(turn, str) else f"{turn.role.value}: {chat_text(turn)}" for turn in history)
+        elif text := chat_text(turn):
+            texts.append(f"{turn.role.value}: {text}")
+    return tuple(texts)
 
 
 def chat_text(message: ChatMessage) -> str:

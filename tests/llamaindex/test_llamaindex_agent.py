@@ -130,6 +130,7 @@ def test_the_tools_text_holds_its_budget(retriever):
         ("\ninput is two\nlines\n", "two\nlines"),
         ("where is Bob\n\n", "where is Bob"),
         ("input is invalid", "input is invalid"),
+        (f"\ninput is {'x ' * 4_997}end\n", f"{'x ' * 4_997}end"),
         ("why: input is invalid\n", "why: input is invalid"),
     ],
 )

@@ -59,6 +59,7 @@ from umi_llamaindex import (
     UmiVectorStore,
     create_umi_tool,
 )
+from umi_llamaindex.query import history_texts
 
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
 NODES = [TextNode(id_=str(n), text=text) for n, text in enumerate(["Ann met Bob", "Bob met Carl", "Carl met Dora"])]
@@ -465,6 +466,11 @@ def test_a_query_says_what_its_number_of_results_is_called(wrong):
         UmiQuery("who?", **{wrong: 3})
 
 
+def test_a_value_without_a_name_after_the_query_is_refused():
+    with pytest.raises(TypeError, match=r"3\): only the query goes without a name; name it: limit=3"):
+        UmiQuery("who?", 3)
+
+
 def test_a_query_says_what_was_meant_and_is_copied_and_pickled():
     with pytest.raises(TypeError, match=r"no option 'filter'; did you mean filters\?"):
         UmiQuery("who?", filter={"user": "ann"})
@@ -557,11 +563,20 @@ async def test_the_history_of_a_query_may_be_chat_messages():
     assert all("user: I mean Ann of Oslo." in prompt and "assistant: I see." in prompt for prompt in prompts)
     with pytest.raises(InputError, match=r"history\[0\] is 3; expected a string or a ChatMessage"):
         retriever.retrieve(UmiQuery("who met her?", history=[3]))
+    for unordered in ({"user": "I mean Ann."}, {"I mean Ann.", "I see."}):
+        with pytest.raises(InputError, match=f"history is {type(unordered).__name__}; expected a list"):
+            retriever.retrieve(UmiQuery("who met her?", history=unordered))
     with pytest.raises(InputError, match="history is ChatMessage; expected a list"):
         retriever.retrieve(UmiQuery("who met her?", history=history[0]))
     with pytest.raises(InputError, match=r"history is ChatMemoryBuffer; .*give memory\.get_all\(\)"):
         retriever.retrieve(UmiQuery("who met her?", history=ChatMemoryBuffer.from_defaults(history[:1])))
     retriever.close()
+
+
+def test_a_message_without_text_is_no_part_of_the_conversation_and_a_cut_emoji_is_sent_as_a_question_mark():
+    asked = ChatMessage(role="user", content="Who is Ann\ud83d?")
+    call = ChatMessage(role="assistant", additional_kwargs={"tool_calls": []}, blocks=[])
+    assert history_texts([asked, call, "I see\ud83d."]) == ("user: Who is Ann??", "I see?.")
 
 
 def test_too_many_nodes_are_refused_where_the_number_is_given():
