@@ -113,6 +113,41 @@ def test_a_maker_that_died_before_the_settings_is_followed_up():
     assert len(qdrant(client)) == 0
 
 
+def test_a_collection_that_another_process_fills_while_it_is_opened_is_opened(monkeypatch):
+    client = local()
+    qdrant(client)
+    client.delete("toys", [SETTINGS])
+    count = client.count
+
+    def counted_late(*args, **options):
+        monkeypatch.setattr(client, "count", count)
+        qdrant(client).add([Chunk("a", "a grey cat")])
+        return count(*args, **options)
+
+    monkeypatch.setattr(client, "count", counted_late)
+    assert qdrant(client).ids() == ["a"]
+
+
+def test_a_newer_format_is_named_also_if_its_settings_have_other_names():
+    client = local()
+    qdrant(client)
+    client.overwrite_payload("toys", {"format": 2, "embedder": "x", "analysis": "{}"}, [SETTINGS])
+    with pytest.raises(NotAStore, match="has format 2 and this version of umi reads format 1"):
+        qdrant(client)
+    client.overwrite_payload("toys", {"embedder": "x"}, [SETTINGS])
+    with pytest.raises(NotAStore, match="unreadable settings"):
+        qdrant(client)
+
+
+def test_a_collection_made_again_with_another_analyzer_does_not_blame_the_embedder():
+    client = local()
+    store = qdrant(client)
+    client.delete_collection("toys")
+    qdrant(client, config=GERMAN)
+    with pytest.raises(ReindexRequired, match="made again, with another analyzer"):
+        store.add([Chunk("a", "a grey cat")])
+
+
 def test_another_embedder_or_dimension_is_refused():
     client = local()
     qdrant(client)

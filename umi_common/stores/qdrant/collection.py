@@ -24,13 +24,13 @@ AVERAGE_LENGTH = 64.0
 """Average length of a text, in terms, for the sparse values of points: longer than a chat message, shorter than a
 passage. Only the choice of candidates depends on it; scores use the true average. Measured in docs/scale.md."""
 K1_MIN = 0.1
-"""Smallest k1 for the sparse values of points. With k1 = 0 they would not depend on the term frequency."""
+"""Smallest k1 for the sparse values of points. With k1 = 0 no term frequency could be computed back from them."""
 MADE_WITH = ("format", "embedder", "dimension", "analyzer", "terms")
-"""Names of the stored settings that never change in a collection."""
+"""Names of the stored settings that must equal those of the caller. "terms" is the analyzer's fingerprint."""
 _TENANT_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 """A valid tenant key. Qdrant would read other characters as parts of a path."""
 _INTEGERS = ("position", "time", "draw", "source_draw")
-"""Payload fields with an index of integers."""
+"""Payload fields, described in `points`, with an index of integers."""
 _KEYWORDS = ("source", "facts")
 """Payload fields with an index of strings."""
 
@@ -43,6 +43,7 @@ class OpenCollection:
     config: UmiConfig
     analyzer: Analyzer
     saturation: Saturation
+    """k1, b and average length of the stored sparse values; scores use those of `config` and the texts."""
     dim: int
     tenants: tuple[str, ...]
     """Metadata keys with a tenant index."""
@@ -62,10 +63,16 @@ class OpenCollection:
         name = self.connection.collection
         if settings is None:
             raise NotAStore(f"collection {name!r} has lost its settings: another program has made it again")
-        if {field: settings.get(field) for field in MADE_WITH} != self.made_with:
+        changed = [field for field in MADE_WITH if settings.get(field) != self.made_with[field]]
+        if "embedder" in changed or "dimension" in changed:
             raise ReindexRequired(
                 f"collection {name!r} was made again, with embedder {settings.get('embedder')!r} "
                 f"({settings.get('dimension')} dimensions); open a new QdrantStore over it with that embedder"
+            )
+        if changed:
+            raise ReindexRequired(
+                f"collection {name!r} was made again, with another analyzer or version of umi; open a new QdrantStore "
+                "over it"
             )
 
 
@@ -92,14 +99,15 @@ def open_collection(
             raise ConfigError(f"tenant key {key!r}: expected letters, digits, _ and -; Qdrant reads it as a path")
     if not connection.call("collection_exists"):
         _create(connection, embedder, options)
-    stored = connection.retrieve([SETTINGS]).get(SETTINGS)
-    if stored is None:
-        _refuse_foreign(connection)
+    settings = _stored_settings(connection)
+    if settings is None and _is_empty(connection):
         settings = _settings(embedder, UmiConfig() if config is None else config)
         connection.upsert([models().PointStruct(id=SETTINGS, vector={}, payload=settings)])
-    else:
-        settings = stored.payload
-    if not connection.is_local:
+    elif settings is None:
+        settings = _stored_settings(connection)  # another process may have written them since the first attempt
+    if settings is None:
+        raise NotAStore(f"collection {connection.collection!r} was not made by umi; name another, and let umi make it")
+    if not connection.is_local:  # local mode has no payload indexes
         _index(connection, tenants, ordered)
     return _opened(connection, settings, embedder, config, tuple(tenants), search_params)
 
@@ -118,8 +126,7 @@ def settings_request() -> Any:
 
 def collection_made_with(connection: Connection) -> tuple[str, int] | None:
     """Name and dimension of the embedder that a collection was made with; None: umi made no such collection."""
-    stored = connection.retrieve([SETTINGS]).get(SETTINGS) if connection.call("collection_exists") else None
-    payload = {} if stored is None else stored.payload
+    payload = (_stored_settings(connection) if connection.call("collection_exists") else None) or {}
     name, dim = payload.get("embedder"), payload.get("dimension")
     return (name, dim) if isinstance(name, str) and isinstance(dim, int) else None
 
@@ -153,13 +160,18 @@ def _index(connection: Connection, tenants: Sequence[str], ordered: Sequence[str
             connection.call("create_payload_index", field_name=name, field_schema=schema, wait=True)
 
 
-def _refuse_foreign(connection: Connection) -> None:
+def _stored_settings(connection: Connection) -> Mapping[str, Any] | None:
+    stored = connection.retrieve([SETTINGS]).get(SETTINGS)
+    return None if stored is None else stored.payload
+
+
+def _is_empty(connection: Connection) -> bool:
+    """Whether the collection has the vectors of umi's collections, and no point."""
     params = connection.call("get_collection").config.params
     dense, sparse = params.vectors, params.sparse_vectors or {}
     idf = models().Modifier.IDF
     ours = isinstance(dense, dict) and DENSE in dense and LEXICAL in sparse and sparse[LEXICAL].modifier == idf
-    if not ours or connection.call("count", exact=True).count:
-        raise NotAStore(f"collection {connection.collection!r} was not made by umi; name another, and let umi make it")
+    return ours and not connection.call("count", exact=True).count
 
 
 def _settings(embedder: Embedder, config: UmiConfig) -> dict[str, Any]:
@@ -195,17 +207,17 @@ def _opened(
 ) -> OpenCollection:
     """The collection with its stored settings; raises if `embedder` or `config` differs from them."""
     name = connection.collection
+    if settings.get("format", FORMAT) != FORMAT:
+        raise NotAStore(
+            f"collection {name!r} has format {settings['format']!r} and this version of umi reads format {FORMAT}; "
+            "open it with the version that made it"
+        )
     try:
         known = AnalyzerConfig(**json.loads(settings["analyzer"]))
         saturation = Saturation(settings["k1"], settings["b"], settings["average_length"])
         made_with = {field: settings[field] for field in MADE_WITH}
     except (KeyError, TypeError, ValueError) as error:
         raise NotAStore(f"collection {name!r} has unreadable settings; restore it from a snapshot") from error
-    if made_with["format"] != FORMAT:
-        raise NotAStore(
-            f"collection {name!r} has format {made_with['format']!r} and this version of umi reads format {FORMAT}; "
-            "open it with the version that made it"
-        )
     model, dim = made_with["embedder"], made_with["dimension"]
     if model != embedder.name or dim != embedder.dim:
         raise ReindexRequired(
@@ -218,8 +230,8 @@ def _opened(
     analyzer = _analyzer(chosen.analyzer)
     if chosen.analyzer != known:
         raise ReindexRequired(
-            f"collection {name!r} was made with another analyzer; open it with config=None, or add everything to a new "
-            "collection"
+            f"collection {name!r} was made with another analyzer; open it with config=None or without analyzer in "
+            "the config, or add everything to a new collection"
         )
     if analyzer.fingerprint != made_with["terms"]:
         raise ReindexRequired(
