@@ -1,7 +1,8 @@
-"""Other spellings of words: without accents, with two letters for an umlaut, one edit away.
+"""Other spellings of words: without accents, with an umlaut for two letters or two letters for it, one edit away.
 
-The queries "Muller" and "Mueller" also find "Müller" (`Spellings`). The query "Mulller" finds "Muller", if no text
-holds "Mulller" (`one_edit_away`); it does not find "Müller", which differs in two letters.
+The queries "Muller" and "Mueller" also find "Müller" (`Spellings`). "Schluesseln" is stemmed as "Schlüsseln", too
+(`with_umlauts`). The query "Mulller" finds "Muller", if no text holds "Mulller" (`one_edit_away`); it does not find
+"Müller", which differs in two letters.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from string import ascii_lowercase
 
 from umi_common.stores.lexical import languages
 
-_ACCENTED = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
+_ACCENTED = re.compile("[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff]")
 """A Latin letter that is not ASCII."""
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "ı": "i", "ð": "d", "þ": "th"})
+"""Letter that Unicode does not decompose into a letter and an accent -> letters in ASCII."""
 _TWO_LETTERS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"})
 """Letter -> two letters, as German, Danish, Norwegian and Swedish names are typed if the keyboard lacks the letter."""
 
@@ -25,7 +27,7 @@ _TWO_LETTERS_OF_UMLAUT = re.compile("|".join(_UMLAUTS))
 
 
 def without_accents(word: str) -> str:
-    """The word, which is in lower case, without accents; a word of another script than Latin as it is."""
+    """A lower-case word without its accents. A word in another script than Latin is unchanged."""
     if word.isascii() or languages.script_of(word) != languages.LATIN:
         return word
     return "".join(
@@ -34,12 +36,12 @@ def without_accents(word: str) -> str:
 
 
 def with_umlauts(text: str) -> str:
-    """The text with ä, ö and ü for each ae, oe and ue."""
+    """The text with ä, ö and ü for ae, oe and ue, and Ä for Ae: a guess, which makes "neü" of "neue"."""
     return _TWO_LETTERS_OF_UMLAUT.sub(lambda two: _UMLAUTS[two[0]], text)
 
 
 def one_edit_away(word: str) -> Iterator[str]:
-    """The words with the same first letter that differ by one ASCII letter (inserted, deleted or replaced) or by two
+    """All strings with the same first letter that differ by one ASCII letter (inserted, deleted or replaced) or by two
     adjacent letters that are swapped. Some come several times, and the word itself is among them."""
     for at in range(1, len(word) + 1):
         before, after = word[:at], word[at:]
@@ -53,11 +55,11 @@ def one_edit_away(word: str) -> Iterator[str]:
 
 
 class Spellings:
-    """The terms of an index that have accents, by their spellings without accents. One writer at a time; readers may
-    read meanwhile.
+    """Finds the spellings with and without accents of a term of an index. One writer at a time; readers may read
+    meanwhile.
 
     Args:
-        stems: Returns the terms of a word: its stem, and for a code further terms.
+        stems: Returns the terms of a word: `Analyzer.terms_of_piece`.
     """
 
     def __init__(self, stems: Callable[[str], Sequence[str]]) -> None:
@@ -65,6 +67,7 @@ class Spellings:
         self._read = 0
         """Number of terms that `update` has read."""
         self._terms: dict[str, dict[str, None]] = {}
+        """Spelling without accents -> the terms that have accents, as keys, because a dict keeps their order."""
 
     def __bool__(self) -> bool:
         """Whether a term of the index has accents."""
@@ -75,16 +78,16 @@ class Spellings:
         new = list(islice(reversed(terms), len(terms) - self._read))[::-1]  # the last terms, in order
         for term in new:
             if not term.isascii() and _ACCENTED.search(term):
-                for spelling in self._without_accents(term):
+                for spelling in self._plain_spellings(term):
                     self._terms.setdefault(spelling, {})[term] = None
         self._read = len(terms)
 
     def others(self, term: str) -> list[str]:
         """For a term in ASCII, the accented terms of the index: müller for muller and mueller. For any other term, its
         spellings without accents."""
-        return list(self._terms.get(term, ())) if term.isascii() else self._without_accents(term)
+        return list(self._terms.get(term, ())) if term.isascii() else self._plain_spellings(term)
 
-    def _without_accents(self, term: str) -> list[str]:
+    def _plain_spellings(self, term: str) -> list[str]:
         plain = {without_accents(each) for each in (term, term.translate(_TWO_LETTERS))} - {term}
         stems = {stem for each in plain for stem in self._stems(each)}
         return sorted(plain | stems)

@@ -1,5 +1,5 @@
-"""Texts to term codes, for indexing. A piece is a part of a text between white space (`analyzer.pieces`). The codes of
-pieces are cached, because most pieces occur often."""
+"""Texts to term codes, for indexing. A term code is the number of a term in the index. A piece is a part of a text
+between white space (`analyzer.pieces`). The term codes of pieces are cached, because most pieces occur often."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from umi_common.stores.lexical.corpus import Numbered
 from umi_common.stores.lexical.segment import Int32s
 
 LETTERS_KEPT = 200_000
-"""Total length of the pieces whose terms are cached for one analyzer, in characters: some 20,000 pieces, 4 MB. A cache
-that exceeds it is emptied before the next TEXTS_A_STEP texts."""
+"""Total length of the pieces that are cached for each analyzer, in characters: some 20,000 pieces, 4 MB. A cache that
+exceeds it is emptied before the next step of `Vocabulary.coded`."""
 TEXTS_A_STEP = 1_000
-"""Number of texts whose pieces are looked up together; the pieces of so few texts fit into the processor's cache."""
+"""Largest number of texts in a step; the pieces of so few texts fit into the processor's cache."""
 
 
 class Coded(NamedTuple):
@@ -49,14 +49,14 @@ class Vocabulary:
         """The texts as term codes; new terms get new codes."""
         languages = list(map(self._analyzer.language_of, texts))
         analyzers = list(map(self._analyzer.of_language, languages))
-        # A step ends after TEXTS_A_STEP texts, and where the analyzer changes.
+        # A step ends after at most TEXTS_A_STEP texts, and where the analyzer changes.
         starts = [at for at in range(len(texts)) if not at % TEXTS_A_STEP or analyzers[at] is not analyzers[at - 1]]
         steps = pairwise([*starts, len(texts)])
-        some = [self._pieces_of(analyzers[start]).code(texts[start:stop]) for start, stop in steps]
+        coded = [self._pieces_of(analyzers[start]).code(texts[start:stop]) for start, stop in steps]
         number_of = {language: number for number, language in enumerate(self._analyzer.languages)}
         return Coded(
-            np.concatenate([np.zeros(0, np.int32), *(lengths for lengths, _ in some)]),
-            np.concatenate([np.zeros(0, np.int32), *(tokens for _, tokens in some)]),
+            np.concatenate([np.zeros(0, np.int32), *(lengths for lengths, _ in coded)]),
+            np.concatenate([np.zeros(0, np.int32), *(tokens for _, tokens in coded)]),
             np.array([number_of[language] for language in languages], np.int8),
         )
 
@@ -68,23 +68,24 @@ class Vocabulary:
 
 
 class _PieceCodes:
-    """A cache of the codes of pieces of text under one analyzer."""
+    """A cache of the term codes of pieces under one analyzer."""
 
     def __init__(self, analyzer: Analyzer, codes: Numbered) -> None:
-        self._analyzer, self._code_of = analyzer, codes.__getitem__
+        self._analyzer = analyzer
+        self._code_of = codes.__getitem__  # gives a new term the next code
         self._pieces: dict[str, tuple[int, ...]] = {}
         self.letters = 0
         """Characters of all pieces."""
 
     def code(self, texts: Sequence[str]) -> tuple[Int32s, Int32s]:
         """`Coded.lengths` and `Coded.tokens` of some texts."""
-        cut = list(map(pieces, texts))
-        new = [piece for piece in dict.fromkeys(chain.from_iterable(cut)) if piece not in self._pieces]
+        by_text = list(map(pieces, texts))
+        new = [piece for piece in dict.fromkeys(chain.from_iterable(by_text)) if piece not in self._pieces]
         self.letters += sum(map(len, new))
         # Plain words are stemmed in one call; the few other pieces are analysed one by one.
         for piece, stem in zip(new, self._analyzer.stems_of(new), strict=True):
             terms = (stem,) if stem else self._analyzer.terms_of_piece(piece)
             self._pieces[piece] = tuple(map(self._code_of, terms))
-        codes = [list(chain.from_iterable(map(self._pieces.__getitem__, own))) for own in cut]
+        codes = [list(chain.from_iterable(map(self._pieces.__getitem__, split))) for split in by_text]
         lengths = np.fromiter(map(len, codes), np.int32, len(codes))
         return lengths, np.fromiter(chain.from_iterable(codes), np.int32, int(lengths.sum(dtype=np.int64)))
