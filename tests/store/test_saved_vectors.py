@@ -172,6 +172,25 @@ def test_a_save_that_is_interrupted_loses_and_changes_nothing(large: Path, point
         assert answers(store) == from_ledger(large)
 
 
+def test_a_completed_save_whose_files_cannot_be_mapped_is_no_failed_save(large: Path, monkeypatch, caplog):
+    def fail(*args: object, **options: object) -> None:
+        raise OSError("cannot allocate memory")
+
+    with opened(large) as store:
+        add(store, SIZE, SIZE + 40)
+        expected = answers(store)
+        monkeypatch.setattr(dense_file, "_map_rows", fail)
+        store.rebuild()
+        assert answers(store) == expected
+    assert "cannot be mapped (cannot allocate memory)" in caplog.text
+    assert "were not saved" not in caplog.text
+    monkeypatch.undo()
+    caplog.clear()
+    with opened(large) as store:
+        assert answers(store) == expected
+    assert "cannot be used" not in caplog.text
+
+
 def test_saves_that_fail_again_and_again_leave_no_files_behind(large: Path):
     shutil.rmtree(large / "lexical")
     (large / "lexical").write_text("in the way of the saved index")

@@ -121,11 +121,14 @@ class VectorRows:
 
         Args:
             saved: Result of `save`; None: it saved nothing, and the rows stay in memory.
+
+        Raises:
+            OSError, ValueError: If the files cannot be mapped; the rows stay in memory.
         """
+        self._saved = saved
         if saved is not None:
             self._vectors, codes = _map_rows(directory, saved, checked=False)  # the files have room for more rows
             self.quantised.continue_in(codes)
-        self._saved = saved
 
 
 def _append_rows(directory: Path, before: SavedVectors | None, vectors: Vectors, codes: Int8Codes) -> SavedVectors:

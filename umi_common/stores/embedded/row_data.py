@@ -41,19 +41,20 @@ log = logging.getLogger("umi")
 CHUNKS_CACHED = 8_192
 """Largest number of cached chunks. A search reads some 25 chunks, which takes a tenth of its time if none is cached."""
 CACHED_CHARACTERS_MAX = 8_192
-"""Number of characters of the longest text that is cached, so that the texts of 8,192 chunks in ASCII take at most
-64 MB."""
+"""Number of characters of the longest text that is cached, so that 8,192 texts in ASCII take at most 64 MB."""
 DECODED_AT_ONCE = 1_000
 """Number of rows whose metadata are decoded together. If all were, the garbage collector would visit all dicts again
 and again."""
 SAVE_EVERY = 50_000
-"""The arrays are saved when the number of rows added or removed since the last save reaches this plus an eighth of the
-store's rows. After a crash, opening the store reads the unsaved rows from the ledger: under 1 s for 50,000."""
+"""The arrays are saved when the number of rows added or removed since the last save reaches the sum of this and an
+eighth of the store's rows. After a crash, opening the store reads the unsaved rows from the ledger: under 1 s for
+50,000. A store that is only read keeps the metadata of at most so many later rows as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSnapshot:
-    """All data that a search reads, as of one commit; n rows."""
+    """What a search reads, as of one commit; n rows. The metadata columns and names in `row_data` may be of a later
+    commit."""
 
     mark: Mark
     rows: Rows
@@ -111,7 +112,9 @@ class RowData:
     """Rows, vectors, metadata and postings. One writer at a time; readers use a `StoreSnapshot`.
 
     Args:
+        ledger: Holds all chunks.
         directory: The directory in which the arrays are saved; None: they are not saved.
+        analyzer: Settings of the lexical index.
         fresh: Give the rows new numbers and index every text, even if there are saved arrays.
         columns: Read the metadata columns, too.
     """
@@ -150,8 +153,8 @@ class RowData:
                     self._read_columns(connection)
 
     def _saved_arrays(self, connection: Connection) -> _Loaded | None:
-        """The saved arrays. None: there are none of a commit in the ledger's history, or with the changes since that
-        commit they would not have as many chunks as the ledger."""
+        """The saved arrays. None: nothing usable is saved, because no saved commit is in the ledger's history or the
+        numbers of chunks differ."""
 
         def belongs(at: Mark) -> bool:
             return self._ledger.deleted(connection, at) is not None
@@ -327,14 +330,18 @@ class RowData:
             columns = self._columns_to_save(facts, arrays)
             saved = self._vectors.save(self._directory, facts, arrays)
             self._index.save(self._directory, self._mark, rows.seq, self.table.sources, arrays, facts)
-            self._unsaved = 0
-            with self._reading:
-                if not isinstance(self.metadata, MadeColumns):
-                    self.metadata = columns
-            self._vectors.use_saved(self._directory, saved)
         except Exception as error:  # noqa: BLE001 the arrays can always be built again
             log.warning("the indexes were not saved (%s); the next opening reads rows since the last save again", error)
             self._vectors.remove_unsaved(self._directory)  # the files of this attempt may fill the ledger's disk
+            return
+        self._unsaved = 0
+        with self._reading:
+            if not isinstance(self.metadata, MadeColumns):
+                self.metadata = columns
+        try:
+            self._vectors.use_saved(self._directory, saved)
+        except (OSError, ValueError) as error:
+            log.warning("the saved vectors cannot be mapped (%s); they stay in memory until the next opening", error)
 
     def _columns_to_save(self, facts: dict[str, Any], arrays: dict[str, Any]) -> UnreadColumns | None:
         """Add the metadata columns to the facts and arrays of a save, and return them as they are saved; None: there
