@@ -1,4 +1,4 @@
-"""Every setting and its default: one frozen model for each stage of umi, such as fusion or the analyzer.
+"""Every setting and its default: one frozen model for each section, such as fusion or the analyzer.
 
 In code: `UmiConfig(fusion=FusionConfig(method="rrf"))`. From a TOML file: `UmiConfig.load("umi.toml")`; an environment
 variable, such as `UMI_FUSION__METHOD=rrf`, overrides the file. Unknown names are errors.
@@ -397,7 +397,7 @@ class AssemblyConfig(Frozen):
 
 
 class UmiConfig(Frozen):
-    """All settings, by stage."""
+    """All settings, by section."""
 
     analyzer: AnalyzerConfig = AnalyzerConfig()
     lexical: LexicalConfig = LexicalConfig()
@@ -445,7 +445,7 @@ class UmiConfig(Frozen):
         Raises:
             ConfigError: If a name or value is wrong.
         """
-        values = self.model_dump(include=self.model_fields_set)  # `checked_live_change` asks which stages were set
+        values = self.model_dump(include=self.model_fields_set)  # `checked_live_change` asks which sections were set
         for name, change in changes.items():
             present = getattr(self, name, None)
             if isinstance(change, BaseModel):

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 __all__ = ["DualRetriever", "Strategy", "Where"]
 
 STORE_STAGES = ("analyzer", "embedder")
-"""Stages of `UmiConfig` that only the store uses; a retriever takes their settings from its store."""
+"""Sections of `UmiConfig` that only the store uses; a retriever takes their settings from its store."""
 QUERIES_AT_ONCE = 64
 """Largest number of queries of one `search_many` that run at the same time; the pool of each takes about 400 KB."""
 

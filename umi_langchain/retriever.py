@@ -24,7 +24,7 @@ from umi_common.errors import ConfigError
 from umi_common.explain import reasons
 from umi_common.filters import Filter, Scope, asked_filter, parse_filter
 from umi_common.frameworks.mirror import add_mirrored, copy_mirrored
-from umi_common.frameworks.options import CheckedFields, overrides, refuse_factory_options, stages_and_fields
+from umi_common.frameworks.options import CheckedFields, overrides, refuse_factory_options, sections_and_fields
 from umi_common.frameworks.records import PlaceKeys
 from umi_common.frameworks.retrievers import OpensStore, in_thread
 from umi_common.protocols import Store
@@ -174,7 +174,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
                 that pass it are removed.
             on_invalid: "raise", or "skip": documents that cannot be stored, for example blank ones, are left out, and
                 `skipped` lists them.
-            **options: Fields of this class; stages of `UmiConfig` (`fusion={"method": "rrf"}`); `reranker`, as in
+            **options: Fields of this class; sections of `UmiConfig` (`fusion={"method": "rrf"}`); `reranker`, as in
                 `DualRetriever`; `arms`, further retrievers and vector stores whose documents are fused with those of
                 the store (see `as_arm`); `read_only=True`, without documents, to search a directory that another
                 process writes.
@@ -265,7 +265,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         if not copy:
             if mirror:
                 raise ConfigError("mirror is for copies; give copy=True, too: without it, every write is found")
-            settings, fields = stages_and_fields(options)
+            settings, fields = sections_and_fields(options)
             read = partial(document_chunk_of_record, cls.model_construct(**fields).keys)
             store = ChromaStore(vectorstore, embedding, persist_directory, UmiConfig(**settings), read=read)
             return cls._owning(store, None, llm=llm, k=k, **options)
@@ -290,14 +290,14 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     ) -> Self:
         """Make a retriever over an existing store, which `close` does not close.
 
-        The arguments are as in `from_documents`, without those that open or fill a store. Stages of `UmiConfig` that
+        The arguments are as in `from_documents`, without those that open or fill a store. Sections of `UmiConfig` that
         are not given are those with which the store was opened.
 
         Raises:
             ConfigError: If an option is unknown or out of range.
             InvalidLimit: If `k` is outside 1..100.
         """
-        settings, fields = stages_and_fields(options)
+        settings, fields = sections_and_fields(options)
         keys = cls.model_construct(**fields).keys
         further = arms_of(arms, partial(as_arm, keys=keys))
         config = store_settings(store).replaced(**settings)

@@ -66,7 +66,7 @@ class UmiVectorStore(SharesStore, VectorStore):
         on_invalid: "raise", or "skip": documents that cannot be stored, for example blank ones, are left out, and
             `skipped` lists them.
         source_key, position_key, time_key: As the fields of `UmiRetriever`.
-        **stages: Stages of `UmiConfig`: `fusion={"method": "rrf"}`.
+        **sections: Sections of `UmiConfig`: `fusion={"method": "rrf"}`.
 
     Raises:
         ConfigError: If an option is unknown or out of range, or `store` is given with `embedding` or
@@ -87,7 +87,7 @@ class UmiVectorStore(SharesStore, VectorStore):
         source_key: str | None = "source",
         position_key: str | None = "position",
         time_key: str | None = "timestamp",
-        **stages: Any,
+        **sections: Any,
     ) -> None:
         self._owns_store = store is None
         self._embedding = embedding
@@ -97,7 +97,7 @@ class UmiVectorStore(SharesStore, VectorStore):
         self.umi = retriever_over(
             UmiVectorStore,
             store,
-            stages,
+            sections,
             embedder=embedding,
             directory=persist_directory,
             names=("embedding", "persist_directory"),

@@ -26,7 +26,7 @@ from umi_common.context.budget import AssembledContext
 from umi_common.errors import ConfigError, InputError
 from umi_common.filters import Scope, Where, asked_filter
 from umi_common.frameworks.mirror import add_mirrored, copy_mirrored
-from umi_common.frameworks.options import overrides, refuse_factory_options, stages_and_fields
+from umi_common.frameworks.options import overrides, refuse_factory_options, sections_and_fields
 from umi_common.frameworks.records import PlaceKeys, chroma_collection
 from umi_common.frameworks.retrievers import OpensStore
 from umi_common.protocols import Embedder, Store
@@ -178,7 +178,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
                 `start_char_idx`, else from the order of `nodes`.
             time_key: Metadata key of a node's event time: a datetime, an ISO string (UTC without a zone) or seconds
                 since 1970.
-            **options: Arguments of this class; stages of `UmiConfig` (`fusion={"method": "rrf"}`); `reranker`, as in
+            **options: Arguments of this class; sections of `UmiConfig` (`fusion={"method": "rrf"}`); `reranker`, as in
                 `DualRetriever`; `arms`, further retrievers whose nodes are fused with those of the store (see
                 `as_arm`); `read_only=True`, without nodes, to search a directory that another process writes.
 
@@ -292,7 +292,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         if collection is not None and not copy:
             if mirror:
                 raise ConfigError("mirror is for copies; give copy=True, too: without it, every write is found")
-            config = UmiConfig(**stages_and_fields(options)[0])
+            config = UmiConfig(**sections_and_fields(options)[0])
             read = partial(node_chunk_of_record, keys)
             store = ChromaStore(collection, model, persist_dir, config, read=read)
             return cls._owning(store, None, llm=llm, similarity_top_k=similarity_top_k, **options)
@@ -318,20 +318,20 @@ class UmiRetriever(OpensStore, BaseRetriever):
     ) -> Self:
         """Make a retriever over an existing store, which the caller closes.
 
-        The arguments are as in `from_nodes`, without those that open or fill a store. Stages of `UmiConfig` that are
+        The arguments are as in `from_nodes`, without those that open or fill a store. Sections of `UmiConfig` that are
         not given are those with which the store was opened.
 
         Raises:
             ConfigError: If an option is unknown or out of range.
             InvalidLimit: If `similarity_top_k` is outside 1..100.
         """
-        stages, fields = stages_and_fields(options)
+        sections, fields = sections_and_fields(options)
         umi = DualRetriever(
             store,
             rewriter=llm_of(llm),
             reranker=reranker_of(reranker),
             arms=arms_of(arms, as_arm),
-            config=store_settings(store).replaced(**stages),
+            config=store_settings(store).replaced(**sections),
         )
         if similarity_top_k is not None:
             fields["similarity_top_k"] = similarity_top_k

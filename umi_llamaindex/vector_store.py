@@ -119,7 +119,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         on_invalid: "raise", or "skip": nodes that cannot be stored, for example blank ones, are left out, and `skipped`
             lists them. A pipeline then goes on; it has removed the old nodes of changed documents before it adds nodes.
         source_key, position_key, time_key: As in `UmiRetriever.from_nodes`.
-        **stages: Stages of `UmiConfig`: `fusion={"method": "rrf"}`.
+        **sections: Sections of `UmiConfig`: `fusion={"method": "rrf"}`.
 
     Raises:
         ConfigError: If an option is unknown or out of range, or `store` is given with `embed_model` or `persist_dir`.
@@ -152,7 +152,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         source_key: str | None = None,
         position_key: str | None = "position",
         time_key: str | None = "timestamp",
-        **stages: Any,
+        **sections: Any,
     ) -> None:
         super().__init__(stores_text=True)
         self._owns_store = store is None
@@ -161,7 +161,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         self._umi = retriever_over(
             UmiVectorStore,
             store,
-            stages,
+            sections,
             embedder=embed_model_of(embed_model),
             directory=persist_dir,
             names=("embed_model", "persist_dir"),

@@ -47,10 +47,10 @@ class TakesBudget(CheckedFields):
         super().__init__(**fields)
 
 
-def stages_and_fields(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(the options that are stages of `UmiConfig`, all other options)."""
-    stages = {name: value for name, value in options.items() if name in UmiConfig.model_fields}
-    return stages, {name: value for name, value in options.items() if name not in stages}
+def sections_and_fields(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(the options that are sections of `UmiConfig`, all other options)."""
+    sections = {name: value for name, value in options.items() if name in UmiConfig.model_fields}
+    return sections, {name: value for name, value in options.items() if name not in sections}
 
 
 def refuse_factory_options(given: Iterable[str], own: Iterable[str], factory: str, *opening: str) -> None:

@@ -1,6 +1,6 @@
 """Base classes of the adapters' retrievers and vector stores, which open and close a store.
 
-A stage is a section of `UmiConfig`, such as `when` or `embedder`; adapters take stages as keyword arguments.
+Adapters take the sections of `UmiConfig`, such as `when` or `embedder`, as keyword arguments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing_extensions import Self
 
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
-from umi_common.frameworks.options import stages_and_fields
+from umi_common.frameworks.options import sections_and_fields
 from umi_common.retriever import DualRetriever, store_settings
 from umi_common.runtime.closing import Closing
 from umi_common.search.request import refuse_unknown_options
@@ -28,7 +28,7 @@ class OwnsStore(Closing):
 
     if TYPE_CHECKING:  # in a pydantic class, this annotation would be a field
         umi: DualRetriever
-    _owns_store: bool
+    _owns_store: bool  # subclasses set both
     """Whether `close` closes the store; False: the caller has opened it."""
     _skipped: list[SkippedChunk] | None
     """Items that could not be stored and were left out; None: an item that cannot be stored raises."""
@@ -68,7 +68,7 @@ class OpensStore(OwnsStore):
         fill: Callable[[Self], None],
         embedder: Any,
         directory: str | None,
-        /,  # positional, because `options` may hold the stage `embedder`
+        /,  # positional, because `options` may hold the section `embedder`
         *,
         read_only: bool = False,
         **options: Any,
@@ -76,20 +76,20 @@ class OpensStore(OwnsStore):
         """Open a store, and make a retriever over it by `_owning`.
 
         Args:
-            fill: Adds chunks to the store of the retriever; not called if `read_only`.
+            fill: Is called with the retriever, and adds chunks to its store; not called if `read_only`.
             embedder: As in `HybridStore.open`.
             directory: Path of the store; None: a store in memory.
-            options: Options of `from_store`, among them stages.
+            options: Options of `from_store`, among them sections of `UmiConfig`.
         """
-        stages, _ = stages_and_fields(options)
-        store = HybridStore.open(directory, embedder=embedder, config=_config_of(stages), read_only=read_only)
+        config = UmiConfig(**sections_and_fields(options)[0])
+        store = HybridStore.open(directory, embedder=embedder, config=config, read_only=read_only)
         return cls._owning(store, None if read_only else fill, **options)
 
     @classmethod
     def _owning(cls, store: Any, fill: Callable[[Self], None] | None, /, **options: Any) -> Self:
-        """A retriever made by `from_store`, whose `close` also closes the store.
+        """A retriever made by `from_store`, whose `close` also closes the store, filled by `fill`.
 
-        `fill` is called with the retriever, to add chunks. If `from_store` or `fill` fails, the store is closed.
+        If `from_store` or `fill` fails, the store is closed.
         """
         try:
             if "store" in options:
@@ -115,7 +115,7 @@ class OpensStore(OwnsStore):
 def retriever_over(
     kind: type,
     store: HybridStore | None,
-    stages: Mapping[str, Any],
+    sections: Mapping[str, Any],
     *,
     embedder: Any,
     directory: Any,
@@ -126,9 +126,9 @@ def retriever_over(
     """The `DualRetriever` of an adapter's vector store.
 
     Args:
-        kind: Class of the vector store, whose constructor takes the stages as its last parameter.
+        kind: Class of the vector store, whose constructor takes the sections as its last parameter.
         store: The store to search; None: a store is opened, and closed again if the retriever cannot be made.
-        stages: Stages of `UmiConfig` by name; they replace those with which `store` was opened.
+        sections: Sections of `UmiConfig` by name; they replace those with which `store` was opened.
         embedder, directory: As in `HybridStore.open`, to open a store.
         names: What the vector store calls its arguments `embedder` and `directory`, for messages.
         read_only: As in `HybridStore.open`.
@@ -136,10 +136,10 @@ def retriever_over(
 
     Raises:
         ConfigError: If an embedder or a directory is given beside a store, or `read_only` beside a store that is open
-            for writing, or a stage is unknown or wrong.
+            for writing, or a section is unknown or wrong.
     """
     own = list(signature(kind.__init__).parameters)[1:-1]  # type: ignore[misc]
-    refuse_unknown_options(stages, (*own, *UmiConfig.model_fields), ConfigError)
+    refuse_unknown_options(sections, (*own, *UmiConfig.model_fields), ConfigError)
     if store is not None:
         if embedder is not None or directory is not None:
             raise ConfigError(f"store= has an embedder and a directory already; leave {' and '.join(names)} out")
@@ -148,21 +148,13 @@ def retriever_over(
                 "read_only=True opens a directory only to read it, but the store of store= is open for writing; "
                 "leave one of them out"
             )
-        return DualRetriever(store, config=store_settings(store).replaced(**stages), **parts)
-    opened = HybridStore.open(directory, embedder=embedder, config=_config_of(stages), read_only=read_only)
+        return DualRetriever(store, config=store_settings(store).replaced(**sections), **parts)
+    opened = HybridStore.open(directory, embedder=embedder, config=UmiConfig(**sections), read_only=read_only)
     try:
         return DualRetriever(opened, **parts)
     except BaseException:
         opened.close()
         raise
-
-
-def _config_of(stages: Mapping[str, Any]) -> UmiConfig | None:
-    """The settings with which to open a store.
-
-    None without stages: any config, even the default one, replaces the analyzer with which a stored index was made.
-    """
-    return UmiConfig(**stages) if stages else None
 
 
 def in_thread(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
