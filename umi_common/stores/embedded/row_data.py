@@ -321,6 +321,7 @@ class RowData:
         if self._directory is None or self.lexical_fault is not None or self._unsaved < least:
             return
         rows = self._rows
+        # `ids` may already hold the ids of later rows.
         ids = [id if alive else "" for id, alive in zip(rows.ids, rows.alive.tolist(), strict=False)]
         facts: dict[str, Any] = {"ids": ids}
         arrays = {name: np.where(rows.alive, getattr(rows, name), MISSING) for name in ("position", "time")}
