@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -298,6 +299,57 @@ def test_a_bad_file_is_reported_and_the_others_are_indexed(store, folder):
     report = index(store, [folder])
     assert report.indexed == 2
     assert len(report.problems) == 1 and "bad.jsonl line 1" in report.problems[0]
+
+
+def test_a_file_on_which_a_reader_fails_is_reported_and_the_others_are_indexed(store, folder, monkeypatch, caplog):
+    def fails(text):
+        raise IndexError(text)
+
+    monkeypatch.setattr("umi_common.files.readers.chunks.message_pattern", fails)  # of the readers, that of .txt files
+    report = index(store, [folder])
+    (problem,) = report.problems
+    assert store.ids() == ["docs/a.md#0"]
+    assert (problem.source, problem.error) == ("docs/deep/b.txt", "IndexError")
+    assert "deep/b.txt is not read: its reader failed with IndexError" in problem and "leave the file out" in problem
+    assert "reader failed with IndexError, which may be a bug of umi" in caplog.text
+    monkeypatch.undo()
+    assert index(store, [folder]).chunks == 1
+
+
+class Wrapped:
+    """A store of the caller: the methods of another one, and a directory."""
+
+    def __init__(self, store, path):
+        self.store, self.path = store, path
+
+    def __getattr__(self, name):
+        return getattr(self.store, name)
+
+    def __len__(self):
+        return len(self.store)
+
+
+def test_the_directory_of_a_callers_store_may_be_a_string(folder, tmp_path):
+    (tmp_path / "kept").mkdir()
+    with HybridStore.open(embedder=HashEmbedder(8)) as inner:
+        store = Wrapped(inner, str(tmp_path / "kept"))
+        assert index(store, folder).indexed == 2
+        assert (tmp_path / "kept" / CHECKPOINT).exists()
+        assert inner.ids() == ["docs/a.md#0", "docs/deep/b.txt#0"]
+        assert index(store, folder).unchanged == 2
+
+
+@pytest.mark.parametrize("methods", [[], ["recall"], ["add", "delete"]])
+def test_an_object_with_an_embedder_that_lacks_methods_of_a_store_is_refused(folder, methods):
+    store = SimpleNamespace(embedder=HashEmbedder(8), **dict.fromkeys(methods, len))
+    with pytest.raises(ConfigError, match=r"store is SimpleNamespace; expected a store: HybridStore\.open\(path\)"):
+        index(store, folder, checkpoint=folder / "c.umi")
+
+
+@pytest.mark.parametrize("wrong", [5, b"docs", "a\0b"])
+def test_a_base_of_sources_that_is_no_path_is_refused(store, folder, wrong):
+    with pytest.raises(ConfigError, match=r"relative_to is .*; expected the name of a folder"):
+        index(store, folder, relative_to=wrong)
 
 
 def test_two_files_with_one_id_do_not_overwrite_each_other(store, folder):

@@ -14,7 +14,7 @@ from umi_common.files.parts import PART_BYTES
 from umi_common.files.readers.reading import MAX_FILE_BYTES, PDF_SECONDS, ReadLimits
 from umi_common.files.report import Report
 from umi_common.files.session import IngestSession
-from umi_common.files.walk import checked_roots
+from umi_common.files.walk import checked_roots, store_directory
 from umi_common.files.work import ingest_parts
 from umi_common.protocols import Embedder
 from umi_common.stores.batch_checks import check_store
@@ -22,6 +22,8 @@ from umi_common.stores.embedded.hybrid import HybridStore
 
 CHECKPOINT = "umi.db-ingest"
 """The checkpoint's name in a store's directory. A store treats files named `umi.db-*` as its own."""
+USED_METHODS = ("add", "delete", "get", "scan", "__len__")
+"""The methods that `index` calls of a store; a store that is only written needs no `recall`."""
 
 
 def index(
@@ -55,14 +57,14 @@ def index(
         paths: One path or several, of files and folders. Files that an earlier run indexed below these folders and that
             no longer exist are removed from the store.
         checkpoint: Path of the checkpoint file, created if it does not exist; each store needs its own. None: a file in
-            the directory of a `HybridStore`, or in memory if that store is in memory.
+            the store's directory, which is its attribute `path`; in memory for a `HybridStore` in memory.
         embedder: Any value that `HybridStore.open` accepts as embedder; None: the store's embedder, else the default.
         relative_to: Folder to which the sources of chunks are relative; ids are made from sources. A file outside of
             this folder has its absolute path as source. Give the same folder in every run. None: the folder that
-            contains a `HybridStore`'s directory, so that a project can be moved together with its store. For a store
-            without a directory, sources are absolute paths.
+            contains the store's directory, so that a project can be moved together with its store. For a store without
+            a directory, sources are absolute paths.
         part_bytes: Size of a range of records and of a batch of parts, in bytes, at least 1. After a kill the next run
-            repeats about this much. Finished files are not repeated after a change of this size.
+            repeats about this much. If you change `part_bytes`, finished files are not read again.
         remove_missing: Whether `paths` may name files and folders that no longer exist, and empty folders of which an
             earlier run indexed files; chunks indexed from them are then removed.
         follow_symlinks: Whether to read files outside of `paths` through symbolic links. False: such a link is skipped,
@@ -79,15 +81,14 @@ def index(
         InputError: If an entry of `paths` is not a string or a path, or is empty.
         FileUnreadable: Unless `remove_missing`, if a path does not exist, or is an empty folder of which an earlier run
             indexed files. Problems with files inside a folder are in the report.
-        ConfigError: If `store` is no store, the checkpoint belongs to another store, `embedder` is not the store's, or
-            a limit is out of range.
+        ConfigError: If `store` is no store, `relative_to` is no path, the checkpoint belongs to another store,
+            `embedder` is not the store's, or a limit is out of range.
         ReindexRequired: If a checkpoint that the caller named was made with another embedder.
         StoreLocked: If another run uses the checkpoint.
         EmbedderError: If the embedder fails on everything, in the whole run or several times in a row.
         StoreError: If the store or the checkpoint fails.
     """
-    if isinstance(store, type) or not hasattr(store, "embedder"):  # a store that is only written needs no `recall`
-        check_store(store, "LangChain's UmiVectorStore holds its store as .store, LlamaIndex's as .client")
+    check_store(store, "LangChain's UmiVectorStore holds its store as .store, LlamaIndex's as .client", USED_METHODS)
     limits = ReadLimits(max_file_bytes, pdf_seconds)
     own: Embedder | None = getattr(store, "embedder", None)
     model = own if embedder is None and own is not None else as_embedder(embedder)
@@ -114,23 +115,30 @@ def index(
 
 
 def base_of_sources(store: Any, relative_to: str | os.PathLike[str] | None) -> Path | None:
-    """The folder to which sources are relative, see `index`; None: sources are absolute paths."""
+    """The folder to which sources are relative, see `index`; None: sources are absolute paths.
+
+    Raises:
+        ConfigError: If `relative_to` is no path.
+    """
     if relative_to is not None:
-        return Path(relative_to).resolve()
-    directory = getattr(store, "path", None)
+        try:
+            return Path(relative_to).resolve()
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"relative_to is {relative_to!r:.80}; expected the name of a folder") from error
+    directory = store_directory(store)
     return None if directory is None else directory.resolve().parent
 
 
 def _own_checkpoint(store: Any) -> IngestCheckpoint:
     """The checkpoint in the store's directory, or in memory for a store in memory. A damaged one is made anew."""
-    directory = getattr(store, "path", None)
+    directory = store_directory(store)
     if directory is None and not isinstance(store, HybridStore):
         raise ConfigError(f"{type(store).__name__} has no directory of its own; name a file: checkpoint='corpus.umi'")
     if directory is None:
         return IngestCheckpoint(None)
     try:
         return IngestCheckpoint(directory / CHECKPOINT)
-    except LedgerDamaged:  # the empty one has all files read again, but unchanged chunks are not embedded again
+    except LedgerDamaged:  # without its records, all files are read again; unchanged chunks are not embedded again
         for suffix in ("", "-wal", "-shm"):
             Path(directory, CHECKPOINT + suffix).unlink(missing_ok=True)
         return IngestCheckpoint(directory / CHECKPOINT)

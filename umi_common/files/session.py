@@ -35,6 +35,7 @@ from umi_common.files.walk import (
     path_of,
     real_path,
     source_of,
+    store_directory,
 )
 from umi_common.files.work import PartOutcome, id_twice, remove_chunks
 from umi_common.filters import parse_filter
@@ -127,8 +128,8 @@ class IngestSession:
             """Whether the store may have stale chunks of files that the checkpoint does not record."""
             if not remove_missing:
                 self._check_emptied()
-            own_folder = getattr(store, "path", None)
-            self._path_of_real = files_below(roots, own_folder, self.report, follow_symlinks=follow_symlinks)
+            directory = store_directory(store)
+            self._path_of_real = files_below(roots, directory, self.report, follow_symlinks=follow_symlinks)
             """By the path of each file without symbolic links: the path by which it is read."""
             self.report.files = len(self._path_of_real)
             self._files = [(path, _size(path)) for path in sorted(self._path_of_real.values())]

@@ -46,6 +46,12 @@ def checked_roots(paths: object, *, remove_missing: bool = False) -> list[Path]:
     return [Path(path).expanduser().resolve() for path in given]
 
 
+def store_directory(store: object) -> Path | None:
+    """The store's attribute `path`, the folder of its files; None: it has none."""
+    directory = getattr(store, "path", None)
+    return None if directory is None else Path(directory)
+
+
 def files_below(
     roots: Sequence[Path], store: Path | None, report: Report, *, follow_symlinks: bool = False
 ) -> dict[Path, Path]:

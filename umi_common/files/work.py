@@ -13,6 +13,7 @@ from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.report import Problem
 from umi_common.filters import parse_filter
 from umi_common.protocols import Embedder, Store, pages
+from umi_common.runtime.losses import log_bug
 from umi_common.stores.document_embedder import embedded
 from umi_common.types import Chunk
 
@@ -77,6 +78,13 @@ def _read(part: FilePart, pdf: PdfProcess) -> tuple[FileChunks, Problem | None]:
         return chunks_of_part(part, pdf), None
     except (InputError, MissingExtra) as error:
         return FileChunks(), Problem.of(part.source, error)
+    except Exception as error:  # noqa: BLE001 - a bug of a reader; the other files are still indexed
+        log_bug("reader", error)
+        name = type(error).__name__
+        told = (
+            f"{part.path} is not read: its reader failed with {name}; leave the file out, or report it as a bug of umi"
+        )
+        return FileChunks(), Problem(part.source, name, told)
 
 
 def _compared(

@@ -84,8 +84,8 @@ def log_once(losses: Iterable[Degradation]) -> None:
 def log_bug(part: str, error: Exception) -> None:
     """Log an error of a type in BUGS with its traceback; any other error is not logged.
 
-    Called when a part fails and the search continues without it. If the same line of code raises errors repeatedly,
-    only the first of each part is logged.
+    Called when a part fails and the search, or the run over files, continues without it. If the same line of code
+    raises errors repeatedly, only the first of each part is logged.
 
     The traceback names files, lines and functions. It leaves out the error's message, which may hold the query, and the
     source code, which may hold a key.

@@ -232,9 +232,9 @@ def checked_vectors(vectors: object, chunks: Sequence[Chunk], dim: int | None) -
     return unit_vectors(matrix)
 
 
-def check_store(store: object, advice: str) -> None:
-    """Raise ConfigError unless `store` has the methods of a `protocols.Store`; `advice` ends the message."""
-    if not hasattr(store, "recall") or isinstance(store, type):
+def check_store(store: object, advice: str, methods: Sequence[str] = ("recall",)) -> None:
+    """Raise ConfigError unless `store` has these methods of a `protocols.Store`; `advice` ends the message."""
+    if isinstance(store, type) or not all(hasattr(store, method) for method in methods):
         raise ConfigError(
             f"store is {type(store).__name__}; expected a store: HybridStore.open(path) opens one; {advice}"
         )
