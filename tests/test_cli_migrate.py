@@ -52,6 +52,18 @@ def test_a_folder_into_qdrant_and_back(folder, tmp_path):
     assert not list(tmp_path.rglob(CHECKPOINT)) and not (folder / CHECKPOINT).exists()
 
 
+def test_a_collection_into_another_one_in_the_same_folder(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    migrate(folder, f"qdrant:{tmp_path}/server/notes")
+    done, said = migrate(f"qdrant:{tmp_path}/server/notes", f"qdrant:{tmp_path}/server/copy")
+    assert done.exit_code == 0, said
+    assert "this run copied 150" in said
+    assert "20 sampled queries" in said and "100.0% of the ten best scores are equal within 5 %" in said
+    done, said = migrate(f"qdrant:{tmp_path}/server/copy", tmp_path / "back")
+    assert done.exit_code == 0, said
+    assert contents(tmp_path / "back") == contents(folder)
+
+
 def test_a_store_in_another_language_keeps_its_analyzer(tmp_path):
     from umi_common.config import UmiConfig
 
@@ -86,10 +98,16 @@ def test_killed_in_the_middle_the_same_command_goes_on(tmp_path):
 @pytest.mark.parametrize(
     "source, target, said",
     [
+        ("nowhere", "qdrant:{tmp}/q/notes", "holds no store; make one: umi index FOLDER"),
         ("nowhere", "b", "holds no store; make one: umi index FOLDER"),
         ("{folder}", "{folder}", "is both source and target; name another target"),
         ("{folder}", "http://localhost:6333", "names no collection; write http://localhost:6333/COLLECTION"),
         ("{folder}", "qdrant:notes", "qdrant:notes names no collection; write qdrant:notes/COLLECTION"),
+        ("{folder}", "qdrant:", "qdrant: names no collection; write qdrant:FOLDER/COLLECTION"),
+        ("{folder}", "qdrant:/", "qdrant:/ names no collection; write qdrant:FOLDER/COLLECTION"),
+        ("{folder}", "http://", "http:// names no collection; write http://HOST:6333/COLLECTION"),
+        ("{folder}", "https:///notes", "https:///notes names no collection; write https://HOST:6333/COLLECTION"),
+        ("{folder}", "https://host", "https://host names no collection; write https://host/COLLECTION"),
         ("qdrant:{tmp}/q/none", "{tmp}/b", "{tmp}/q is no folder; check its name"),
         ("qdrant:{tmp}/none", "{tmp}/b", "collection 'none' holds no store of umi; check the name"),
         ("{folder}", "htp://localhost:6333/notes", "'htp://localhost:6333/notes', a URL; expected a directory's name"),
@@ -101,7 +119,7 @@ def test_an_error_is_one_line_with_its_fix(folder, tmp_path, source, target, sai
     assert done.exit_code == 1
     assert said.format(tmp=tmp_path) in told
     assert "\n" not in told.strip()
-    assert not (tmp_path / "q").exists(), "a source that is only read makes no folder"
+    assert not (tmp_path / "q").exists(), "an error makes no folder"
 
 
 def test_a_target_of_another_model_is_refused(folder, tmp_path):

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
 from umi_common.cli.options import JsonOption, opened_without_model, print_json
 from umi_common.errors import ConfigError, StoreLocked, StoreUnavailable, optional_module
-from umi_common.types import inode_of
 
 if TYPE_CHECKING:
     from umi_common.migrate import Movable
@@ -35,7 +34,8 @@ CheckpointOption = Annotated[
     Path | None,
     typer.Option(
         "--checkpoint",
-        help=f"File for the progress; by default {CHECKPOINT} in the target's folder, else in the source's.",
+        help=f"File for the progress; by default {CHECKPOINT} in the target's folder, else in the source's; between "
+        "two collections, in the current folder.",
     ),
 ]
 PageOption = Annotated[int, typer.Option("--page", min=1, max=10_000, help="Chunks copied at a time.")]
@@ -45,7 +45,7 @@ PageOption = Annotated[int, typer.Option("--page", min=1, max=10_000, help="Chun
 class Collection:
     """The address of a Qdrant collection."""
 
-    client: dict[str, Any]
+    client_arguments: dict[str, Any]
     """Arguments of `QdrantClient`."""
     name: str
     """Name of the collection."""
@@ -69,8 +69,9 @@ def migrate(
         raise ConfigError(f"{source} is both source and target; name another target")
     folder = next((address for address in (to_address, from_address) if isinstance(address, Path)), Path())
     with ExitStack() as stack:
-        from_store = stack.enter_context(store_at(from_address))
-        to_store = stack.enter_context(store_at(to_address, copy_of=from_store))
+        clients = dict[str, Any]()
+        from_store = _store_at(from_address, stack, clients)
+        to_store = _store_at(to_address, stack, clients, to_be_copied=from_store)
         report = copy_store(
             from_store,
             to_store,
@@ -85,8 +86,8 @@ def migrate(
             f"{target} holds the same {report.chunks} chunks and vectors as {source}; this run copied {report.copied}"
         )
         typer.echo(
-            f"{report.samples} sampled queries, searched in both by words and by vectors: {report.agreement:.1%} of "
-            "the ten best scores are equal within 5 %"
+            f"{report.samples} sampled queries were searched in both stores, by words and by vectors: "
+            f"{report.agreement:.1%} of the ten best scores are equal within 5 %"
         )
 
 
@@ -98,54 +99,59 @@ def address_of(text: str) -> Path | Collection:
     """
     from umi_common.stores.batch_checks import checked_directory
 
+    place = text.rstrip("/")
     if text.startswith(("http://", "https://")):
-        url, _, name = text.rstrip("/").rpartition("/")
-        if not url.endswith("/"):
+        url, _, name = place.rpartition("/")
+        if urlsplit(url).netloc:
             return Collection({"url": url, "api_key": os.environ.get(API_KEY)}, name)
+        example = place if urlsplit(text).netloc else f"{urlsplit(text).scheme}://HOST:6333"
     elif text.startswith(LOCAL_PREFIX):
         folder, _, name = text.removeprefix(LOCAL_PREFIX).rpartition("/")
         if folder and name:
             return Collection({"path": str(checked_directory(folder).resolve())}, name)
+        example = f"{LOCAL_PREFIX}FOLDER" if place == LOCAL_PREFIX else place
     else:
         return checked_directory(text).resolve()
-    raise ConfigError(f"{text} names no collection; write {text.rstrip('/')}/COLLECTION")
+    raise ConfigError(f"{text} names no collection; write {example}/COLLECTION")
 
 
-@contextmanager
-def store_at(address: Path | Collection, copy_of: Movable | None = None) -> Iterator[Any]:
-    """Open a store without loading its embedder; it is closed at the end of the block.
+def _store_at(
+    address: Path | Collection, stack: ExitStack, clients: dict[str, Any], to_be_copied: Movable | None = None
+) -> Any:
+    """Open a store without loading its embedder; `stack` closes it.
 
     Args:
-        address: From `address_of`.
-        copy_of: The store whose chunks will be written. If there is no store at `address`, one is created with the
-            embedder and settings of `copy_of`. None: the store must exist; one in a folder is opened for reading only.
+        clients: Open Qdrant clients, by URL or folder; a new one is added, and `stack` closes it. Two collections in
+            one folder share a client, because a folder can be opened only once.
+        to_be_copied: The store whose chunks will be written. If there is no store at `address`, one is created with
+            this store's embedder and settings. None: the store must exist; one in a folder is opened for reading only.
     """
-    if isinstance(address, Collection):
-        folder = address.client.get("path")
-        if copy_of is None and folder is not None and not Path(folder).is_dir():  # the client would create it
-            raise ConfigError(f"{folder} is no folder; check its name")
-        with closing(_qdrant_client(address.client)) as client:
-            yield _store_in_collection(client, address.name, copy_of)
-    else:
-        with _store_in_folder(address, copy_of) as store:
-            yield store
+    if isinstance(address, Path):
+        return stack.enter_context(_store_in_folder(address, to_be_copied))
+    arguments = address.client_arguments
+    if to_be_copied is None and "path" in arguments and not Path(arguments["path"]).is_dir():
+        raise ConfigError(f"{arguments['path']} is no folder; check its name")  # the client would create it
+    place = arguments.get("url") or arguments["path"]
+    if place not in clients:
+        clients[place] = stack.enter_context(closing(_qdrant_client(arguments)))
+    return stack.enter_context(_store_in_collection(clients[place], address.name, to_be_copied))
 
 
-def _store_in_folder(folder: Path, copy_of: Any) -> Any:
+def _store_in_folder(folder: Path, to_be_copied: Any) -> Any:
     from umi_common.embedders import AbsentEmbedder
     from umi_common.stores.embedded.hybrid import HybridStore
     from umi_common.stores.ledger.file import FILE
     from umi_common.stores.ledger.made_with import stored_embedder
 
-    if copy_of is None:
+    if to_be_copied is None:
         return opened_without_model(folder)
     made_with = stored_embedder(folder)  # None, too, for a store without chunks
-    embedder = copy_of.embedder if made_with is None else AbsentEmbedder(*made_with)
-    config = copy_of.config if inode_of(folder / FILE) is None else None
+    embedder = to_be_copied.embedder if made_with is None else AbsentEmbedder(*made_with)
+    config = to_be_copied.config if not (folder / FILE).exists() else None
     return HybridStore.open(folder, embedder=embedder, config=config)
 
 
-def _store_in_collection(client: Any, name: str, copy_of: Any) -> Any:
+def _store_in_collection(client: Any, name: str, to_be_copied: Any) -> Any:
     from umi_common.embedders import AbsentEmbedder
     from umi_common.stores.qdrant import QdrantStore
     from umi_common.stores.qdrant.collection import collection_made_with
@@ -154,11 +160,11 @@ def _store_in_collection(client: Any, name: str, copy_of: Any) -> Any:
     made_with = collection_made_with(Connection(client, name))
     if made_with is not None:
         return QdrantStore(client, name, AbsentEmbedder(*made_with))
-    if copy_of is None:
+    if to_be_copied is None:
         raise ConfigError(
             f"collection {name!r} holds no store of umi; check the name, or migrate a store into it first"
         )
-    return QdrantStore(client, name, copy_of.embedder, config=copy_of.config)
+    return QdrantStore(client, name, to_be_copied.embedder, config=to_be_copied.config)
 
 
 def _qdrant_client(arguments: dict[str, Any]) -> Any:
