@@ -51,7 +51,9 @@ def test_before_a_zone_that_is_not_read_the_time_is_left_out(file, zone):
     assert entries(file, log) == [(line, None, "") for line in log.splitlines()]
 
 
-@pytest.mark.parametrize("text", ["- 1200 euros paid", "-20:30 dinner", "POST /login", "LAST call", "OK", "Z left"])
+@pytest.mark.parametrize(
+    "text", ["- 1200 euros paid", "-20:30 dinner", "-1234 paid", "POST /login", "LAST call", "OK", "Z left"]
+)
 def test_a_word_or_number_behind_the_time_is_no_zone(file, text):
     log = f"2024-06-11 19:15 {text}\n2024-06-11 19:16 {text}\n"
     assert {(entry.removeprefix("- "), time[-5:]) for entry, _, time in entries(file, log)} == {

@@ -34,8 +34,9 @@ _AT = rf"(?:um|at|à|às|kl[.o]?){_BLANK}"
 """A word between date and time in German, English, French, Portuguese and Scandinavian languages."""
 _ZONE_NAMES = rf"(?:{'|'.join(name.upper() for name in ZONES if len(name) > 1)}|(?:[A-Z]|A[CEW]|NZ)[SD]T|MSK|HKT|SGT)"
 """Names of zones: those that `read_time` knows, and others, before which a time is not read."""
-_ZONE = rf"(?P<zone>Z|[+-]\d\d:?\d\d)|{_BLANK}(?P<far_zone>[+-]\d{{4}}|(?:UTC|GMT)[+-]\d\d?(?::?\d\d)?|{_ZONE_NAMES})\b"
-"""A zone: "+02:00" directly behind the time, "+0200" or "CEST" behind a blank."""
+_OFFSET = r"[+-](?:0\d|1[0-4])(?:00|30|45)|(?:UTC|GMT)[+-]\d\d?(?::?\d\d)?"
+_ZONE = rf"(?P<zone>Z|[+-]\d\d:?\d\d)|{_BLANK}(?P<far_zone>{_OFFSET}|{_ZONE_NAMES})\b"
+"""A zone: "+02:00" directly behind the time; behind a blank, "+0200", "UTC+2" or "CEST"."""
 _STAMP = (
     rf"\u200e?\[?(?P<date>{_DATE})(?:,?{_BLANK}|T){_BLANK}*(?:{_AT})?(?:{_TIME}|{_DOTTED})(?:{_BLANK}Uhr)?(?:{_ZONE})?"
 )
@@ -152,7 +153,7 @@ def _dated(text: str) -> list[_Beginning]:
 def _groups_of_words(matches: Sequence[re.Match[str]]) -> list[str]:
     """Those of the groups "half" and "far_zone" that are words of the text, as "am" in "08:00 am Bahnhof".
 
-    Most entries of the text lack them, or have hours above 12, which exclude am and pm.
+    They are words unless most entries have them. If an hour is above 12, the text uses no am and pm.
     """
     counts = {group: sum(1 for match in matches if match[group]) for group in ("half", "far_zone")}
     if any(_hour(match) > 12 for match in matches):
