@@ -4,8 +4,8 @@ The rows of a table, the lines of a timetable and filled-in forms differ in a fe
 Of the best `COMPARED` candidates, from the first to the last, each moves forward as long as it passes the candidate
 directly before it. Finally the i-th of them gets the score of the former i-th (`Best.in_order`).
 
-A candidate passes every other one if its words are those of the query, in the same order. Otherwise, candidate a passes
-candidate b if both are alike,
+Candidate a passes b if its words are those of the query, in the same order, and score(a) >= `EQUAL_SCORE` * score(b).
+Otherwise, candidate a passes candidate b if both are alike,
 
     common(words(a), words(b)) + common(pairs(a), pairs(b)) >= `SHARED`
     score(a) >= `SCORE` * score(b)
@@ -69,6 +69,9 @@ SHARED = 0.58
 SCORE = 0.8
 """A candidate passes another one only if it has at least this share of the other's score; 0.7 and 0.9 give nearly the
 same results."""
+EQUAL_SCORE = 0.5
+"""As `SCORE`, for a candidate whose words are those of the query. It does not pass if its age (`decay`), or the weight
+of another variation, gave it a much lower score."""
 REACH = 3
 """Largest distance of neighbours in a text, in words: farther words of a form belong to different fields."""
 BEGINNING = 8
@@ -167,7 +170,7 @@ def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools |
     def passes(one: int, other: int) -> bool:
         a, b = texts[one], texts[other]
         if equal[one] != equal[other]:
-            return equal[one]
+            return equal[one] and scores[one] >= EQUAL_SCORE * scores[other]
         if scores[one] < SCORE * scores[other]:
             return False
         if a.held != b.held:

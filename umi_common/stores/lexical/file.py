@@ -127,7 +127,7 @@ def newest(directory: Path, fingerprint: str, belongs: Callable[[Mark], bool]) -
         log.warning("%s cannot be read (%s); the index is built again", folder, error.strerror)
         return None
     for path in (folder / f"{number:08d}" for number in numbers):
-        if path.is_dir():  # of version 1
+        if not path.is_file():  # a folder of version 1, or removed meanwhile
             continue
         try:
             saved = read(path, fingerprint)
