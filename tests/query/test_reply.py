@@ -302,3 +302,68 @@ def test_a_question_about_an_error_of_a_server_has_its_variations():
 def test_a_query_that_is_fine_as_it_is_is_no_failure_of_the_llm():
     assert read_reply('["Who works at Acme?"]', query="who works at acme") == Reply(())
     assert read_reply('["\\u0000"]', query="who works at acme").fault == "no usable string in the reply"
+
+
+LOGIN = "why is login broken?"
+LOGIN_VARIATIONS = ("I can't log in", "login page error", "password rejected")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "* I can't log in\n* login page error\n* password rejected",
+        "- I can't log in\n- login page error\n- password rejected",
+        '"I can\'t log in"\n"login page error"\n"password rejected"',
+        '["I can\'t log in", "login page error", "password rejected"]',
+    ],
+)
+def test_a_list_that_begins_with_a_complaint_is_no_refusal(reply: str):
+    assert read_reply(reply, query=LOGIN) == Reply(LOGIN_VARIATIONS)
+
+
+@pytest.mark.parametrize("reply", ['"I cannot help with that."', "**I'm sorry**, I can't do that.", "> Sorry!"])
+def test_a_refusal_in_quotation_marks_or_bold_is_a_refusal(reply: str):
+    assert read_reply(reply, query=LOGIN).fault == "refusal"
+
+
+def test_a_refusal_is_looked_for_in_the_answer_and_not_in_the_thinking():
+    reply = 'We cannot know which login, so vary the words.\n</think>\n["sign-in fails", "login page error"]'
+    assert parse_reply(reply, query=LOGIN) == ("sign-in fails", "login page error")
+    reply = "<think>hm</think>I'm sorry, I can't help with that\nPlease ask me something else"
+    assert read_reply(reply, query=LOGIN).fault == "refusal"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '[{"type": "synonym", "query": "sign-in fails"}, {"type": "broader", "query": "login page error"}]',
+        '{"queries": [{"id": "q1", "text": "sign-in fails"}, {"id": "q2", "text": "login page error"}]}',
+        '[{"query": "login", "variation": "sign-in fails"}, {"query": "login", "Variation": "login page error"}]',
+        'Here is the string[]:\n["sign-in fails", "login page error"]',
+        'A string[] of two: ["sign-in fails", "login page error"]',
+        'I kept the term ["login"] out of these:\n1. sign-in fails\n2. login page error',
+        'Variations ["sign-in fails", "login page error"]:',
+        "Variations [of the query]:\n1. sign-in fails\n2. login page error",
+        'Variations: ["sign-in fails", "login page error"]\n\nReasons:\n- other words\n- the page',
+    ],
+)
+def test_the_variations_are_found_beside_other_fields_and_lists(reply: str):
+    assert parse_reply(reply, query=LOGIN) == ("sign-in fails", "login page error")
+
+
+def test_a_list_of_queries_about_a_refused_request_is_no_error_of_a_server():
+    reply = "too many requests\nHTTP 429 meaning\nrate limit error"
+    assert parse_reply(reply, query="what is 429") == ("too many requests", "HTTP 429 meaning", "rate limit error")
+
+
+def test_variations_that_differ_in_a_vowel_sign_or_in_the_sign_of_a_language_are_all_kept():
+    hindi = ("दिन का खाना", "दान का खाना")
+    languages = ("C# sort list", "C++ sort list", "C sort list")
+    for wanted in (hindi, languages):
+        assert parse_reply(json.dumps(wanted), query="sort") == wanted
+    assert parse_reply('["#login broken", "login + broken?", "sign-in"]', query="login broken") == ("sign-in",)
+
+
+def test_a_server_error_with_many_empty_lines_is_read_in_no_time():
+    reply = "bad gateway" + "\n" * 30_000 + "x" + "\ny" * 10_000
+    assert processor_seconds(lambda: parse_reply(reply, query=QUERY)) < 1.0

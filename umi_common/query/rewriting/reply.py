@@ -27,18 +27,21 @@ _REFUSAL = re.compile(
     r"|(?:i|we)\s+(?:can't|cannot|can not|couldn't|won't|will not|(?:am|'m|are) (?:unable|not able)|must decline)\b"
     r"|i'm (?:unable|not able)\b)"
 )
-_REFUSED_VARIATION = re.compile(
+_REFUSED_TASK = re.compile(
     r"\b(?:can't|cannot|can not|won't|unable to|not able to)\s+"
     r"(?:help|assist|comply|answer|provide|rewrite|fulfil|do that|process|generate)"
 )
+_QUOTED_LINES = re.compile(r"\s*([\"'])[^\n]*\1,?[ \t\r]*\n\s*\1")
+"""Matches two lines in quotation marks at the beginning of a reply."""
 _SERVER_ERROR = re.compile(
-    r"\s*(?:<!doctype html|<html\b|\{\s*\"(?:errors?|detail)\"\s*:|upstream connect error\b"
+    r"(?:<!doctype html|<html\b|\{\s*\"(?:errors?|detail)\"\s*:|upstream connect error\b"
     r"|(?:http/[\d.]+\s+|error:?\s+)?(?:[45]\d\d:?\s+)?"
     r"(?:bad gateway|gateway time-?out|service (?:temporarily )?unavailable|internal server error|too many requests"
-    r"|bad request|unauthorized|forbidden)[.!]?\s*$)",
-    re.I | re.M,
+    r"|bad request|unauthorized|forbidden)[.!]?[ \t\r]*(?:\n\s*\S[^\n]*)?\Z)",
+    re.I,
 )
-"""Matches the beginning of a server's or gateway's own answer: "502 Bad Gateway", a web page, or JSON with an error."""
+"""Matches a server's or gateway's own answer: a line such as "502 Bad Gateway", alone or before one other line, or the
+beginning of a web page or of JSON with an error."""
 _QUOTING = " \t\r\n\"'*_>`"
 _SUFFIX = re.compile(r"(?<=\w{3})(?:ings?|ed|es|s)$")
 _JOINERS = "\u200c\u200d"
@@ -59,6 +62,8 @@ _MARK = re.compile(
 _NUMBER = re.compile(r"\s{0,20}\(?(\d{1,3})[.):\]]\s{1,20}(?=\S)")
 _ELEMENT = re.compile(r"<(\w{1,20})(?:\s[^<>]{0,200})?>([^<>]{1,2000})</\1>")
 _TAG = re.compile(r"</?\w{1,20}(?:\s[^<>]{0,200})?>")
+_LIST_MENTIONED = re.compile(r"^\s{0,20}\w[^\n\[:]*\[[^\n\]]*\][^\n]*:[ \t\r]*\n(?=\s*\S)", re.M)
+"""Matches a line that mentions a list and announces another one: `I kept the term ["login"] out of these:`."""
 _FENCE = re.compile(r"^\s{0,20}```[\w-]{0,20}\s{0,20}$", re.M)
 _THINKING_BEGINS = re.compile(r"<think(?:ing)?>|<reasoning>|\[THINK\]|<\|channel\|>analysis")
 _THINKING_ENDS = re.compile(r"</think(?:ing)?>|</reasoning>|\[/THINK\]|<\|channel\|>final<\|message\|>")
@@ -66,6 +71,11 @@ _THINKING_ENDS = re.compile(r"</think(?:ing)?>|</reasoning>|\[/THINK\]|<\|channe
 _SMART_QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"'})
 _QUOTE_OR_END = re.compile(r"[\"'`\]]")
 _DIGITS = re.compile(r"\d+")
+_VARIATION_KEYS = (
+    *("variation", "rewrite", "rewritten", "rewritten_query", "paraphrase", "alternative", "search_query"),
+    *("query", "question", "text", "phrase", "string", "value"),
+)
+"""Keys of a JSON object whose value is the variation rather than its kind, number or reason; the surest first."""
 _PROSE = re.compile(r"^\{|[.!]$")
 """Matches a line that is no variation: the beginning of a JSON object, or a sentence."""
 _AFTER_STRING = frozenset(",]}:")
@@ -101,9 +111,10 @@ def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) ->
     answer = _without_echo(text, config.template)
     if not answer.strip():
         return Reply((), "reply repeats the prompt")
-    if _is_refusal(answer):
+    answer = _without_thinking(answer)
+    if _begins_with_refusal(answer):
         return Reply((), "refusal")
-    if _SERVER_ERROR.match(answer):
+    if _SERVER_ERROR.match(answer.strip()):
         return Reply((), "error of a server")
     strings = _strings_of(answer)
     if strings is None:
@@ -122,7 +133,7 @@ def _chosen(strings: Iterable[str], query: str, config: RewriteConfig) -> tuple[
     chosen: list[str] = []
     for string in strings:
         variation = _clean(string)
-        if variation is None or len(variation.encode()) > config.variation_bytes_max or _is_refused(variation):
+        if variation is None or len(variation.encode()) > config.variation_bytes_max or _is_refusal(variation):
             continue
         gist = _gist(variation)
         if gist and gist not in seen:
@@ -149,20 +160,31 @@ def _printable(char: str) -> str:
 
 
 def _gist(text: str) -> str:
-    """A key that is equal for texts that differ only in case, punctuation, spaces and English word endings."""
+    """A key that is equal for texts that differ only in case, punctuation, spaces and English word endings.
+
+    "C", "C++" and "C#" differ, but a hashtag equals its word.
+    """
     folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'").replace("'s", "")
-    words = re.findall(r"\w+", folded)
-    return " ".join(_SUFFIX.sub("", word) for word in words)
+    words = "".join(char if _in_word(char) else " " for char in folded).split()
+    return " ".join(filter(None, (_SUFFIX.sub("", word.lstrip("#+")) for word in words)))
 
 
-def _is_refusal(answer: str) -> bool:
+def _in_word(char: str) -> bool:
+    """Whether a character is a letter, a digit, a mark on a letter (such as a vowel sign), or one of `_#+`."""
+    return char.isalnum() or char in "_#+" or unicodedata.category(char).startswith("M")
+
+
+def _begins_with_refusal(answer: str) -> bool:
+    """Whether an answer begins with a refusal and not with a bullet or with several lines in quotation marks."""
+    if _MARK.match(answer) or _QUOTED_LINES.match(answer):
+        return False
     start = answer.lstrip(_QUOTING)[:80].casefold().replace("\u2019", "'")
     return _REFUSAL.match(start) is not None
 
 
-def _is_refused(variation: str) -> bool:
+def _is_refusal(variation: str) -> bool:
     text = variation.casefold().replace("\u2019", "'")
-    return _REFUSAL.match(text) is not None and _REFUSED_VARIATION.search(text) is not None
+    return _REFUSAL.match(text) is not None and _REFUSED_TASK.search(text) is not None
 
 
 def _without_echo(text: str, template: str) -> str:
@@ -175,10 +197,11 @@ def _without_echo(text: str, template: str) -> str:
     return text
 
 
-def _strings_of(reply: str) -> list[str] | None:
-    """The strings of the list in a reply, in order; None if it has no list.
+def _strings_of(answer: str) -> list[str] | None:
+    """The strings of the list in an answer, in order; None if it has no list.
 
-    Thinking before the answer and code fences are removed. Then these forms are tried in turn:
+    Code fences are removed, and so are lines that mention one list and announce another. Then these forms are tried in
+    turn:
 
     1. the first JSON value with one list of strings;
     2. quoted items after a bracket: with single or smart quotes, a trailing comma, or cut short;
@@ -186,9 +209,7 @@ def _strings_of(reply: str) -> list[str] | None:
     4. lines with bullets or numbers;
     5. two to ten short lines without them.
     """
-    is_json = reply.lstrip()[:1] in ("[", "{") and not reply.lstrip().startswith("[THINK]")
-    answer = reply if is_json else _without_thinking(reply)  # a string of a JSON list may contain "<think>"
-    answer = _FENCE.sub("", answer).strip()
+    answer = _LIST_MENTIONED.sub("", _FENCE.sub("", answer)).strip()
     for text in dict.fromkeys((answer, answer.translate(_SMART_QUOTES))):
         strings = _first_json_list(text)
         if strings is not None:
@@ -250,7 +271,12 @@ def _closing(text: str, opening: int) -> int | None:
 
 
 def _without_thinking(reply: str) -> str:
-    """The text after the last `_THINKING_ENDS`; without one, the text before the first `_THINKING_BEGINS`."""
+    """The text after the last `_THINKING_ENDS`; without one, the text before the first `_THINKING_BEGINS`.
+
+    A reply that is JSON stays as it is, because its strings may contain "<think>".
+    """
+    if reply.lstrip()[:1] in ("[", "{") and not reply.lstrip().startswith("[THINK]"):
+        return reply
     ends = [found.end() for found in _THINKING_ENDS.finditer(reply)]
     return reply[ends[-1] :] if ends else _THINKING_BEGINS.split(reply, maxsplit=1)[0]
 
@@ -258,11 +284,13 @@ def _without_thinking(reply: str) -> str:
 def _first_json_list(text: str) -> list[str] | None:
     """The strings of the first JSON value with one list of strings.
 
-    If there is none but there are several JSON objects, one string of each (`_string_of`); else None.
+    If there is none but there are several JSON objects, one string of each (`_string_of`). Else [] if there is an empty
+    list, and None if there is none.
     """
     decoder = json.JSONDecoder(strict=False)  # models put line breaks into strings
     position = 0
     of_objects: list[str] = []
+    empty: list[str] | None = None
     for _ in range(STARTS_MAX):
         start = min((found for found in (text.find("[", position), text.find("{", position)) if found >= 0), default=-1)
         if start < 0 or _depth(text[start:]) > DEPTH_MAX:
@@ -273,10 +301,11 @@ def _first_json_list(text: str) -> list[str] | None:
             position = start + 1
             continue
         strings = _json_strings(value)
-        if strings is not None:
+        if strings:
             return strings
+        empty = empty if strings is None else strings
         of_objects += _string_of(value)
-    return of_objects if len(of_objects) > 1 else None
+    return of_objects if len(of_objects) > 1 else empty
 
 
 def _json_strings(value: object) -> list[str] | None:
@@ -295,14 +324,17 @@ def _json_strings(value: object) -> list[str] | None:
 
 
 def _string_of(item: object) -> list[str]:
-    """[item] for a string; the first value with a letter for an object; else []."""
+    """[item] for a string; for an object, its string with a letter at the first of `_VARIATION_KEYS` that it has, or
+    its first string with a letter; else []."""
     if isinstance(item, dict):
-        return [value for value in item.values() if isinstance(value, str) and any(map(str.isalpha, value))][:1]
+        texts = {key: text for key, text in item.items() if isinstance(text, str) and any(map(str.isalpha, text))}
+        by_key = {key.casefold(): text for key, text in texts.items()}
+        return [*(by_key[key] for key in _VARIATION_KEYS if key in by_key), *texts.values()][:1]
     return [item] if isinstance(item, str) else []
 
 
 def _depth(text: str) -> int:
-    """The deepest nesting of brackets; too large if strings contain brackets."""
+    """The deepest nesting of brackets; too large or too small if strings contain brackets."""
     return max(accumulate(1 if char in "[{" else -1 for char in text if char in "[]{}"), default=0)
 
 
