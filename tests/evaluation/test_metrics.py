@@ -70,7 +70,13 @@ def test_a_long_list_keeps_its_order():
     assert measured("mrr", ids, {"q": {"d4321": 1}}) == pytest.approx(1 / 4322)
 
 
-@pytest.mark.parametrize("name", ["ndcg@0", "recall", "ndcg@ten", "accuracy@5", "@5", "", "precision@", "ndcg@-1"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("ndcg@0", "recall", "ndcg@ten", "accuracy@5", "@5", "", "precision@", "ndcg@-1"),
+        *("ndcg@", "ndcg@010", "ndcg@²", "ndcg@٣", "ndcg@10\n", "ndcg@99999999999"),
+    ],
+)
 def test_an_unknown_metric_is_refused(name):
     with pytest.raises(ConfigError, match=r"ndcg@10"):
         parse_metric(name)
@@ -86,6 +92,30 @@ def test_the_error_names_the_metrics_that_need_no_cut_off():
 def test_a_grade_that_is_no_whole_number_is_refused_and_not_scored_0(judged):
     with pytest.raises(DatasetError, match=r"query 'q' is judged by .*expected a whole number by document id"):
         score_rankings({"q": judged}, {"q": ["a"]}, ["mrr@10"])
+
+
+def test_the_wrong_grade_is_in_the_error_also_if_many_are_right():
+    judged = {f"document-{number}": 1 for number in range(50)} | {"torn": 1.5}
+    with pytest.raises(DatasetError, match=r"query 'q' is judged by \{'torn': 1.5\}"):
+        score_rankings({"q": judged}, {"q": ["torn"]}, ["ndcg@10"])
+
+
+@pytest.mark.parametrize("grade", [10**12, -(10**12), float("nan"), float("inf")])
+def test_a_grade_that_is_no_number_of_at_most_a_million_is_refused(grade):
+    with pytest.raises(DatasetError, match=r"query 'q' is judged by .*to 1,000,000"):
+        score_rankings({"q": {"a": grade}}, {"q": ["a"]}, ["ndcg@10"])
+
+
+def test_grades_may_be_whole_numbers_of_any_type():
+    for grade in (1, True, 1.0, np.int64(1), np.float32(1), np.bool_(True)):
+        assert measured("ndcg@10", ["a"], {"q": {"a": grade}}) == 1.0
+
+
+def test_a_negative_grade_counts_0_for_ndcg():
+    grades = {"q": {"a": 1, "b": 2, "c": -1}}
+    gain = 0 / math.log2(2) + 2 / math.log2(3) + 1 / math.log2(4)
+    best = 2 / math.log2(2) + 1 / math.log2(3)
+    assert measured("ndcg@10", ["c", "b", "a"], grades) == pytest.approx(gain / best)
 
 
 def test_a_list_with_an_id_twice_is_refused():
@@ -136,6 +166,12 @@ def test_diversity_is_one_minus_the_mean_cosine_of_all_pairs():
 def test_duplication_counts_hits_that_repeat_a_better_ranked_one():
     assert duplication(np.array([[1, 0], [2, 0], [0, 3], [1, 0]], np.float32)) == pytest.approx(2 / 4)
     assert duplication(np.zeros((0, 2), np.float32)) == 0.0
+
+
+def test_the_first_hit_is_no_duplicate_and_opposite_hits_have_diversity_2():
+    assert duplication(np.eye(3), similarity=0.0) == pytest.approx(2 / 3)
+    assert duplication(np.eye(3), similarity=-1.0) == pytest.approx(2 / 3)
+    assert diversity(np.array([[1, 0], [-1, 0]], np.float32)) == pytest.approx(2.0)
 
 
 def test_zero_vectors_are_no_duplicates():

@@ -6,7 +6,7 @@ A relevance metric is named `<name>@<k>`, or `<name>` for the whole list:
     recall     number of relevant documents among the first k / number of all relevant documents
     hit        1 if any of the first k documents is relevant, else 0
     mrr        1 / rank of the first relevant document, from 1; 0 if there is none
-    ndcg       dcg / dcg of the best possible order, with dcg = sum(grade_i / log2(i + 1)) over ranks i from 1
+    ndcg       dcg / dcg of the best possible order, with dcg = sum(max(0, grade_i) / log2(i + 1)) over ranks i from 1
     map        mean over the relevant documents of precision at their rank; a document not found counts 0
 
 All are 0..1; larger is better. They depend on the order of the list, not on the documents' scores.
@@ -14,6 +14,7 @@ All are 0..1; larger is better. They depend on the order of the list, not on the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -27,19 +28,28 @@ MEASURES = {"precision": "P", "recall": "R", "hit": "Success", "mrr": "RR", "ndc
 """The name of each metric in ir-measures."""
 CUTS_REQUIRED = ("precision", "recall", "hit")
 """Metrics that need a cut-off k."""
+GRADE_MAX = 1_000_000
+"""Largest absolute value of a grade, because ir-measures allocates 8 bytes for each number up to the largest grade of a
+query."""
+METRIC = re.compile(r"([a-z]+)(?:@([1-9][0-9]{0,8}))?")
+"""The name of a metric and its cut-off, of at most nine digits."""
 NEAR_DUPLICATE = 0.98
 """Smallest cosine at which two hits count as near-duplicates."""
 LATENCY_PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
 """Percentile of the latency, 0..100, by name."""
 
 Qrels = Mapping[str, Mapping[str, int]]
-"""Grade by query id and document id; a grade above 0 means relevant."""
+"""Grade by query id and document id, up to `GRADE_MAX`; a grade above 0 means relevant."""
 Rankings = Mapping[str, Sequence[str]]
 """Document ids by query id, best first."""
 
 
 def default_metrics(ks: Sequence[int]) -> list[str]:
-    """Names of the default metrics: recall, hit, precision and nDCG at each k, MRR and MAP at the largest k."""
+    """Names of the default metrics: recall, hit, precision and nDCG at each k, MRR and MAP at the largest k.
+
+    Args:
+        ks: At least one cut-off.
+    """
     deepest = max(ks)
     at_each = [f"{name}@{k}" for k in ks for name in ("recall", "hit", "precision", "ndcg")]
     return [*at_each, f"mrr@{deepest}", f"map@{deepest}"]
@@ -57,7 +67,7 @@ def score_rankings(qrels: Qrels, rankings: Rankings, names: Iterable[str]) -> di
 
     Raises:
         ConfigError: If a name is no metric, or a list has an id twice.
-        DatasetError: If a grade is no whole number.
+        DatasetError: If a grade is no whole number, or beyond `GRADE_MAX`.
         MissingExtra: If ir-measures is not installed.
     """
     judge = optional_module("ir_measures", "ir-measures", "eval")
@@ -76,13 +86,22 @@ def checked_grades(grades: Any, where: str) -> dict[str, int]:
     """The grades of one query by document id, as ints; `where` is the name of the query in the error.
 
     Raises:
-        DatasetError: If a grade is no whole number, or `grades` is no mapping.
+        DatasetError: If a grade is no whole number or beyond `GRADE_MAX`, or `grades` is no mapping.
     """
-    with suppress(AttributeError, TypeError, ValueError, OverflowError):
-        whole = {id: int(grade) for id, grade in grades.items()}
-        if all(whole[id] == grade for id, grade in grades.items()):
-            return whole
-    raise DatasetError(f'{where} is judged by {grades!r:.80}; expected a whole number by document id: {{"d1": 1}}')
+    judged = dict(grades.items()) if hasattr(grades, "items") else None
+    wrong = grades if judged is None else {id: grade for id, grade in judged.items() if not _is_grade(grade)}
+    if judged is None or wrong:
+        raise DatasetError(
+            f'{where} is judged by {wrong!r:.80}; expected a whole number by document id: {{"d1": 1}}, '
+            f"each -{GRADE_MAX:,} to {GRADE_MAX:,}"
+        )
+    return {id: int(grade) for id, grade in judged.items()}
+
+
+def _is_grade(grade: Any) -> bool:
+    with suppress(TypeError, ValueError, OverflowError):
+        return bool(int(grade) == grade and abs(int(grade)) <= GRADE_MAX)
+    return False
 
 
 def parse_metric(name: str) -> tuple[str, int | None]:
@@ -91,17 +110,19 @@ def parse_metric(name: str) -> tuple[str, int | None]:
     Raises:
         ConfigError: If `name` is no metric, or lacks a cut-off that the metric needs.
     """
-    base, _, cut = str(name).partition("@")
-    if base not in MEASURES or (cut and not (cut.isdigit() and int(cut) > 0)) or (not cut and base in CUTS_REQUIRED):
+    parts = METRIC.fullmatch(str(name))
+    base, cut = parts.groups() if parts else ("", None)
+    if base not in MEASURES or (cut is None and base in CUTS_REQUIRED):
         raise ConfigError(
             f"{name!r} is not a metric; expected one of {', '.join(MEASURES)} followed by @k, e.g. ndcg@10; "
             f"only {', '.join(name for name in MEASURES if name not in CUTS_REQUIRED)} may stand without @k"
         )
-    return base, int(cut) if cut else None
+    return base, None if cut is None else int(cut)
 
 
 def diversity(vectors: Vectors) -> float:
-    """1 - mean cosine of all pairs of hits: 0 if all are equal, 1 if they are unrelated; NaN for fewer than two hits.
+    """1 - mean cosine of all pairs of hits: 0 if all are equal, 1 if they are unrelated, 2 if two are opposite; NaN for
+    fewer than two hits.
 
     Args:
         vectors: (k, dim), one row for each hit.
@@ -120,8 +141,8 @@ def duplication(vectors: Vectors, *, similarity: float = NEAR_DUPLICATE) -> floa
     """
     if not len(vectors):
         return 0.0
-    earlier = np.tril(_cosines(vectors), -1)
-    return float((earlier >= similarity).any(axis=1).mean())
+    near_earlier = np.tril(_cosines(vectors) >= similarity, -1)
+    return float(near_earlier.any(axis=1).mean())
 
 
 def latency(milliseconds: Sequence[float]) -> dict[str, float]:
