@@ -597,6 +597,30 @@ def test_the_entry_on_a_word_comes_before_texts_that_use_the_word_more_often(que
         assert DualRetriever(store).search(query, now=NOW).ids[0] == "open"
 
 
+def test_a_heading_of_two_words_does_not_hide_the_entries_on_them():
+    with HybridStore.open() as store:
+        store.add([Chunk(name, text) for name, text in REFERENCE.items()])
+        store.add([Chunk("heading", "Open, close")])
+        store.add([Chunk(f"f{n}", f"chapter{n} LIST. Counts the values of chapter {n} of a book.") for n in range(90)])
+        found = DualRetriever(store).search("open and close function", now=NOW)
+    assert {hit.chunk.id for hit in found if STAGE in hit.stages} >= {"open", "close"}
+
+
+@pytest.mark.parametrize(
+    ("query", "heads"),
+    [
+        ("explain x and q", (["x", "q"], False)),
+        ("x axis", (["x", "axis"], False)),
+        ("explain x", (["x"], True)),
+        ("Henry VIII", (["viii"], False)),
+        ("explain rule 5", (["5"], False)),
+    ],
+)
+def test_a_letter_is_a_roman_number_only_behind_another_word_and_asks_for_no_meaning(query, heads):
+    lookup = looked_up(query)
+    assert (lookup.heads, lookup.asks_meaning) == heads
+
+
 def test_the_name_of_a_speaker_before_each_message_is_no_entry():
     said = ["I am at work.", "It rains.", "Lunch is at one today.", "The train is late.", "Who has the key to the lab?"]
     with HybridStore.open() as store:

@@ -34,7 +34,7 @@ ENTRY_WORDS_MIN = 4
 """Smallest number of words of an entry: a heading without a text says nothing about its head."""
 ENTRY_CHARACTERS = 100
 """Number of characters at the beginning of a text that are read for its first words."""
-NO_ENTRY = frozenset(
+ASK_WHO_WHEN_WHERE = frozenset(
     (  # noqa: SIM905 a list would take forty lines
         "who whom whose when where wer wen wem wessen wann wo woher wohin qui quand ou quien quienes cuando donde chi "
         "dove quem quando onde wanneer waar kto kiedy gdzie кто кого когда где куда откуда"
@@ -49,30 +49,33 @@ def heads_in(query: str) -> tuple[list[str], bool]:
     its only head means.
 
     ([], False) for a query that asks for no entry. If it asks for the meaning of "open", all texts that begin with
-    "open" may be the answer, even if they are more than ENTRIES_MAX. If it has a number, the number is its head: "Henry
-    8" asks for no text that begins with "Henry".
+    "open" may be the answer, even if they are more than ENTRIES_MAX. If it has a number, only the number is its head:
+    the entry of "rule 5" may begin with "5", and "Henry 8" asks for no text that begins with "Henry". A Roman number
+    stands behind another head: "Henry VIII".
     """
     content = content_words(query)
     heads = [word for word in dict.fromkeys(content) if word not in MEANING]
     words = words_in(query)
-    not_asked = len(heads) > 1 and not NO_ENTRY.isdisjoint(words[:1])
-    if not_asked or len(heads) > HEADS_MAX or len(words) > QUERY_WORDS_MAX:
+    asks_other = len(heads) > 1 and not ASK_WHO_WHEN_WHERE.isdisjoint(words[:1])
+    if asks_other or len(heads) > HEADS_MAX or len(words) > QUERY_WORDS_MAX:
         return [], False
-    heads = [word for word in heads if word.isdecimal() or word in ROMAN] or heads
-    return heads, len(heads) == 1 and not MEANING.isdisjoint(content)
+    asks_meaning = len(heads) == 1 and not MEANING.isdisjoint(content)
+    numbers = [word for place, word in enumerate(heads) if word.isdecimal() or (place > 0 and word in ROMAN)]
+    return numbers or heads, asks_meaning
 
 
 def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bool, terms_of: TermsOf) -> Floats:
     """(n, H) 1 where a text begins with one of the H heads and is taken for its entry, else 0.
 
-    A text that begins with fewer of the heads than another text is no entry: "strawberry propagation" asks for
-    "Propagate strawberries in May ...", not for "Strawberry is harmless ...".
+    A text of fewer than ENTRY_WORDS_MIN words is no entry. Of the other texts, only those that begin with the most
+    heads are entries: "strawberry propagation" asks for "Propagate strawberries in May ...", not for "Strawberry is
+    harmless ...".
     """
     if not heads:
         return np.zeros((len(texts), 0))
     beginnings = [words_in(text[:ENTRY_CHARACTERS]) for text in texts]
-    first = [words[0] if len(words) >= ENTRY_WORDS_MIN else "" for words in beginnings]
-    held = np.array([[float(own == head) for head in heads] for own in first])
+    beginnings = [words if len(words) >= ENTRY_WORDS_MIN else () for words in beginnings]
+    held = np.array([[float(words[:1] == (head,)) for head in heads] for words in beginnings])
     if not asks_meaning:
         held *= held.sum(axis=0) <= ENTRIES_MAX
     if len(heads) == 1 or not held.any():
