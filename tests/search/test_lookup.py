@@ -712,6 +712,19 @@ def test_a_letter_that_greets_the_patient_does_not_come_before_the_letter_that_n
             assert found.ids[0] == f"Pettigrew {visit}.2"
 
 
+def test_of_two_persons_the_one_with_the_initial_of_the_query_comes_first():
+    tasks = ("leads the audit", "signed the lease", "repairs the lifts", "keeps the archive", "teaches German")
+    pairs = list(itertools.product(("John", "Mary", "Peter", "Ines"), ("Smith", "Hale", "Weber")))
+    texts = {}
+    for at, (first, last) in enumerate(pairs):
+        deputy = " ".join(pairs[at - 4])
+        texts[f"{first} A. {last}"] = f"Since 3 June, {first} A. {last} {tasks[at % 5]}; the deputy is {deputy}."
+        texts[f"{first} B. {last}"] = f"{first} B. {last} {tasks[(at + 1) % 5]}."
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(name, text) for name, text in texts.items()])
+        assert [umi.search(f"what does {name} do?").ids[0] for name in texts] == list(texts)
+
+
 def test_of_a_pasted_text_no_names_are_looked_up():
     assert looked_up("we met Tara Hale " * 15).full_names == []
 

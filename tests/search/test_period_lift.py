@@ -484,6 +484,50 @@ def test_a_month_that_ends_the_question_needs_no_preposition(query):
     assert found(query, *calls)[0] == "12"
 
 
+def test_a_title_that_ends_with_a_month_is_found_before_the_notes_of_this_month():
+    titles = {
+        10: "Red October 1990, submarine film with Connery",
+        7: "Purple July 33, a synth album",
+        11: "Blue November 7, jazz quartet from Gent",
+        9: "Black September 1970, book on Jordan",
+        2: "Grey February 2 is a mural in Lodz",
+        12: "White December 12 candle with pine",
+        1: "Cold January 5, poems by Aron",
+    }
+    texts = ("paint the fence {}", "bought {} wool", "the {} cat was sick", "{} week at work", "saw a {} bird")
+    chunks = [Chunk(title, title) for title in titles.values()]
+    for month, title in titles.items():
+        notes = (text.format(title.split()[0].lower()) for text in texts)
+        chunks += [Chunk(text, text, event_time=day(f"2023-{month:02}-{5 + n:02}")) for n, text in enumerate(notes)]
+    for title in titles.values():
+        name = " ".join(title.split()[:2])
+        assert [found(query, *chunks)[0] for query in (name, f"tell me about {name}")] == [title, title]
+
+
+def test_the_number_of_an_invoice_is_no_month():
+    invoices = [
+        Chunk(f"{n}", f"Invoice No. {(n + 4) % 12 + 1:02}/2023 for coffee, paid", event_time=day(f"2023-{n:02}-09"))
+        for n in range(1, 13)
+    ]
+    assert [found(f"invoice for coffee of {month} 2023", *invoices)[0] for month in ("May", "July")] == ["5", "7"]
+
+
+@pytest.mark.parametrize("fraction", ["05/16 inch bolts, shelf 3", "05/16 of the bolts are short"])
+def test_a_fraction_at_the_beginning_of_a_line_is_no_day(fraction):
+    bought = Chunk("bought", "bought bolts and paint for the fence", event_time=day("2024-05-16"))
+    assert found("what bolts did I buy on 16 May", Chunk("fraction", fraction), bought)[0] == "bought"
+
+
+@pytest.mark.parametrize("stray", ["lunch Leeds 25/03/2023", "25/03 lunch in Leeds"])
+def test_one_date_of_another_list_does_not_tell_the_order_of_day_and_month(stray):
+    dates = [(month, day) for month in range(1, 8) for day in range(1, 8) if month != day]
+    lines = [Chunk(f"{m}-{d}", f"{m:02}/{d:02}/2023 lunch Denver {m * d}.00") for m, d in dates]
+    asked = ((2, 5, "February"), (5, 2, "May"), (4, 1, "April"), (1, 4, "January"))
+    for m, d, month in asked:
+        other = {f"{m}-{d}", f"{d}-{m}"}
+        assert set(found(f"lunch Denver on {month} {d}, 2023", *lines, Chunk("stray", stray))[:2]) == other
+
+
 def test_a_person_named_as_a_month_is_no_month():
     people = [
         Chunk(f"{name} {fact}", f"{name} {fact}", event_time=day(f"2023-{month:02}-11"))

@@ -191,7 +191,8 @@ def find_time(query: str, now: datetime) -> When | None:
         (start, end),
         dated=dated,
         nothing_else=all(map(_NO_SUBJECT.fullmatch, around)),
-        raise_best=not dated and not _ANY_DAY.fullmatch(phrase) and _is_past_and_short(" ".join(around), period, now),
+        raise_best=not (dated or phrase.lower() in MONTHS or _ANY_DAY.fullmatch(phrase))
+        and _is_past_and_short(" ".join(around), period, now),
         yearless=found.period.in_year is not None,
         earlier_days=tuple(_earlier_days(found.period)),
     )

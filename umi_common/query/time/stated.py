@@ -27,6 +27,9 @@ from umi_common.types import TimeRange
 CHARACTERS_READ = 100_000
 """Number of characters at the start of a text that are searched for a date: some thirty pages. A longer text is a whole
 file in one chunk, such as a log with a date in each line; a megabyte of it takes 0.3 s."""
+SHOWING = 1 / 3
+"""Smallest share of the dates of digits that show in which order the candidates write day and month. It is 0.6 of the
+dates of a year; fractions, or a line from another list, show an order, too."""
 LONGEST_DAY, LONGEST_MONTH = timedelta(hours=25), timedelta(days=31, hours=1)
 """Longest day and longest month, each with the hour by which clocks may go back. Dates without a year count only in a
 period of at most a month."""
@@ -41,6 +44,10 @@ _ENDS = r"(?![\w%]|[.,:/-]\d)"
 _Y, _DAY = rf"(?P<year>{_YEAR})", r"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?"
 _DAY_FIRST = rf"{_DAY}\.?(?:\s{{1,2}}(?:of\s)?|[-/]){MONTH}"
 _OF_YEAR = rf"(?:(?:,?\s{{1,2}}(?:of\s)?|[-/]){_Y}(?!\d)|,?\s{{1,2}}['\u2019](?P<year>\d\d)(?!\w))"
+_NO_FRACTION = r"(?=[\s,;:])(?!\s?(?:inch|cup|mile|point|star|of\b))"
+"""The end of a day and month at the beginning of a line: "05/16 rent", not "05/16 inch bolts" or "10/12 points"."""
+_NO_LABEL = r"(?<!\bn[or]\s)(?<!\bn[or]\.)(?<!\bn[or]\.\s)(?<!\bnumber\s)"
+"""The beginning of a month and year: "rent 03/2023", not "invoice no. 03/2023"."""
 _FORMS = {
     r"\d{4}": (
         rf"{_Y}[-/.](?P<month>[01]?\d)[-/.](?P<day>[0-3]?\d)(?!\d)",  # 2023-03-14
@@ -54,9 +61,9 @@ _FORMS = {
         rf"(?P<first>[0-3]?\d)/(?P<second>[0-3]?\d)/(?P<short>\d\d){_ENDS}",  # 14/03/23
         rf"(?P<day>[0-3]?\d)\.\s?(?P<month>0?[1-9]|1[0-2])\.\s?{_Y}(?!\d)",  # 14.03.2023
         rf"(?P<month>[01]?\d)\.\s?(?P<day>1[3-9]|[23]\d)\.\s?{_Y}(?!\d)",  # 3.14.2023
-        rf"(?<![\d/])(?P<month>0[1-9]|1[0-2])[/.]{_Y}(?![\d/]|\.\d)",  # 03/2023
+        rf"(?<![\d/#]){_NO_LABEL}(?P<month>0[1-9]|1[0-2])[/.]{_Y}(?![\d/]|\.\d)",  # 03/2023
         rf"(?P<day>[0-3]\d)\.(?P<month>[01]\d)\.(?P<short>\d\d){_ENDS}",  # 14.03.23
-        r"(?m:^)(?P<first>[0-3]\d)/(?P<second>[0-3]\d)(?=[\s,;:])",  # 14/03 where a line begins
+        rf"(?m:^)(?P<first>[0-3]\d)/(?P<second>[0-3]\d){_NO_FRACTION}",  # 14/03 where a line begins
         rf"{_DAY_FIRST}{_OF_YEAR}",  # 14 March 2023, 14 Mar '23
         rf"{_DAY_FIRST}(?:[\s-](?P<year>\d\d){_ENDS}(?!\s{{1,2}}{MONTH_START}))?",  # 14 Mar 23, 14 March
         rf"(?P<day>[0-3]\d)(?P<month>{'|'.join(MONTHS_BY_NAME)})(?P<year>(?:20)?\d\d)?(?!\w)",  # 14MAR23, 14MAR
@@ -93,7 +100,7 @@ _NUMBER_OF = re.compile(
 )
 """A label or sign before digits that are a number or an id, not a date: "section 14.10.23", "phone 20231014"."""
 _TWO_NUMBERS = re.compile(
-    rf"(?<![\w/.-])(\d\d?)[/-](\d\d?)(?:[/-]{_YEAR}(?!\d)|/\d\d(?![\w/])|(?m:(?<=^\d\d/\d\d))(?=[\s,;:]))"
+    rf"(?<![\w/.-])(\d\d?)[/-](\d\d?)(?:[/-]{_YEAR}(?!\d)|/\d\d(?![\w/])|(?m:(?<=^\d\d/\d\d)){_NO_FRACTION})"
 )
 """The day and month of a date of digits, in the order of the text."""
 _WEEKDAYS = [name[:3] for name in WEEKDAYS]
@@ -124,10 +131,10 @@ _CHINESE_DAY = re.compile(r"(?<!\d)(0?[1-9]|1[0-2])月(\d\d?)[日号號]")
 
 def day_is_first(texts: Iterable[str]) -> bool | None:
     """Whether the day stands before the month in the dates of digits, such as 14/03/2023: the number above 12 is the
-    day. None: the texts show neither order, or both."""
-    found = (map(int, two) for text in texts for two in _TWO_NUMBERS.findall(text[:CHARACTERS_READ]))
-    orders = {first > 12 for first, second in found if (first > 12) != (second > 12)}
-    return orders.pop() if len(orders) == 1 else None
+    day. None: less than the share `SHOWING` of the dates show an order, or they show both."""
+    found = [tuple(map(int, two)) for text in texts for two in _TWO_NUMBERS.findall(text[:CHARACTERS_READ])]
+    orders = [first > 12 for first, second in found if (first > 12) != (second > 12)]
+    return orders[0] if len(set(orders)) == 1 and len(orders) >= SHOWING * len(found) else None
 
 
 def states_date_in(

@@ -4,8 +4,9 @@ The rows of a table, the lines of a timetable and filled-in forms differ in a fe
 Of the best `COMPARED` candidates, from the first to the last, each moves forward as long as it passes the candidate
 directly before it. Finally the i-th of them gets the score of the former i-th (`Best.in_order`).
 
-Candidate a passes b if its words are those of the query, in the same order, and score(a) >= `EQUAL_SCORE` * score(b).
-Otherwise, candidate a passes candidate b if both are alike,
+Candidate a passes b if its words are those of the query, in the same order, and score(a) >= `EQUAL_SCORE` * score(b);
+but not if only a is a question and both hold the same words of the query, because b may be its answer. Otherwise,
+candidate a passes candidate b if both are alike,
 
     common(words(a), words(b)) + common(pairs(a), pairs(b)) >= `SHARED`
     score(a) >= `SCORE` * score(b)
@@ -58,6 +59,7 @@ from umi_common.pool import Bools
 from umi_common.runtime.forks import cached_property
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best, inserted
+from umi_common.search.reorder.sources.answers import asks
 from umi_common.search.reorder.words import TEXTS_KEPT, words_in
 from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
 from umi_common.stores.lexical.numbers_in_text import in_base_units, with_common_forms
@@ -114,8 +116,8 @@ class Words:
         self._text, self._query = text, query
         self.words = query.read(text) if len(text) <= CHARACTERS_MAX else ()
         self.all = frozenset(self.words)
-        self._content = query.content & self.all
-        self.held = self._content | {PERIOD} if of_period else self._content
+        self.content = query.content & self.all
+        self.held = self.content | {PERIOD} if of_period else self.content
 
     @cached_property
     def pairs(self) -> set[tuple[str, str]]:
@@ -132,7 +134,7 @@ class Words:
     @cached_property
     def firsts(self) -> list[int]:
         """first(i, w) of each word of held(i), in alphabetical order."""
-        return [1 + self.words.index(word) for word in sorted(self._content)]
+        return [1 + self.words.index(word) for word in sorted(self.content)]
 
     @cached_property
     def sorted_asked(self) -> list[str]:
@@ -166,10 +168,12 @@ def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools |
     scores = best.scores.tolist()
     whole = asked.read(typed)
     equal = [whole != () and text.words == whole for text in texts]
+    question = [asks(chunk) for chunk in best.chunks]
 
     def passes(one: int, other: int) -> bool:
         a, b = texts[one], texts[other]
-        if equal[one] != equal[other]:
+        may_answer = question[one] != question[other] and a.content == b.content
+        if equal[one] != equal[other] and not may_answer:
             return equal[one] and scores[one] >= EQUAL_SCORE * scores[other]
         if scores[one] < SCORE * scores[other]:
             return False

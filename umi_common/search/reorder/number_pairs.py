@@ -145,8 +145,7 @@ def reorder_by_number_pairs(best: Best, *, query: QueryPairs, weight: float) -> 
     held = [pairs_in_text(text, query.numbers, terms_of) for text in best.texts]
     holding = sum(not query.pairs.isdisjoint(own) for own in held)
     best.facts.update(pairs=len(query.pairs), held=holding)
-    lengths = list(map(len, best.texts))
-    g, of_keys = (earlier_first(g_of(pairs, held), lengths) for pairs in (query.pairs, query.before_any))
+    g, of_keys = (earlier_first(g_of(pairs, held), best.texts) for pairs in (query.pairs, query.before_any))
     added = best_added(best.scores, of_keys, keys_of(query, of_keys, best.texts))
     return best.sorted_by(raised(best.scores, g, weight) + (best.scores > 0) * added)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import permutations
 from unicodedata import normalize
 
 import numpy as np
@@ -22,6 +23,9 @@ the time grows with it; further parts are ignored."""
 FIRST_LETTERS = 3
 """Number of first letters that a word of a text and a term share if the word may have the term, as "starts" and "start"
 do; "dying" and "die" are an exception. Words that share fewer are not reduced to terms, which takes long."""
+ALIKE_CHARACTERS = 1_000
+"""Largest number of characters of a text that `earlier_first` reads: in a longer text, a few more words hardly change
+g."""
 DIGITS = re.compile(r"\d+")
 WHOLE_WORD = re.compile(r"[^\W_]+")
 ASCII_WORDS = "".join(sign.lower() if sign.isalnum() else " " for sign in map(chr, range(128)))
@@ -108,22 +112,27 @@ def best_added(scores: Floats, g: Floats, keys: Floats | float = 1.0) -> Floats:
     return np.asarray(scores.max(initial=0.0) * (h * keys * w).sum(axis=1), dtype=np.float64)
 
 
-def earlier_first(g: Floats, lengths: Sequence[int]) -> Floats:
-    """(n, P) g of P parts in n texts, each raised to the largest g of the texts that hold the part no earlier.
+def earlier_first(g: Floats, texts: Sequence[str]) -> Floats:
+    """(n, P) g of P parts in n texts, each raised to the largest g of the texts that hold the part no earlier and hold
+    all words of this text.
 
     Without this, a longer text would be preferred: of "Return lamp 24?" and "Return lamp 24 today?", the number is
-    further from the end of the second text, at the same offset.
+    further from the end of the second text, at the same offset. "As lamp 24 does" is not raised, because it may mention
+    what a longer text is about.
 
     Args:
-        g: (n, P) 1 - offset of the part / length of the text; 0: the text lacks the part.
-        lengths: (n,) length of each text, in the unit of the offset.
+        g: (n, P) 1 - offset of the part / length of the text, in characters; 0: the text lacks the part.
+        texts: The n texts. Those above `ALIKE_CHARACTERS` are not raised and raise none.
     """
-    offsets = np.round((1.0 - g) * np.array(lengths)[:, np.newaxis])
-    latest_first = np.argsort(-offsets - g, axis=0)  # of equal offsets, the largest g first
-    highest = np.maximum.accumulate(np.take_along_axis(g, latest_first, axis=0), axis=0)
-    raised_g = np.empty_like(g)
-    np.put_along_axis(raised_g, latest_first, highest, axis=0)
-    return raised_g * (g > 0)
+    offsets = np.round((1.0 - g) * np.array([[len(text)] for text in texts]))
+    holding = [at for at in g.any(axis=1).nonzero()[0].tolist() if len(texts[at]) <= ALIKE_CHARACTERS]
+    words = {at: frozenset(words_in(texts[at])) for at in holding}
+    raised_g: Floats = g.copy()
+    for one, other in permutations(holding, 2):
+        if words[one] <= words[other]:
+            no_earlier = (g[one] > 0) & (offsets[other] >= offsets[one])
+            raised_g[one] = np.maximum(raised_g[one], g[other] * no_earlier)
+    return raised_g
 
 
 def _h_and_w(g: Floats) -> tuple[Floats, Floats]:

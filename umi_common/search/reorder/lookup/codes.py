@@ -87,7 +87,7 @@ def _code(code: str) -> Code:
 def codes_held(texts: Sequence[str], codes: Sequence[Code]) -> Floats:
     """(n, C) `earlier_first` of g of C codes in n texts, by the formula at the top of this file."""
     g = np.array([[_by_offset(text, code) for code in codes] for text in texts])
-    return earlier_first(g, list(map(len, texts)))
+    return earlier_first(g, texts)
 
 
 def _by_offset(text: str, code: Code) -> float:

@@ -1,15 +1,16 @@
 """Find the full names of people as wholes in texts: "phone number of Tara Hale", "Hale, Tara", in a short query also
 "tara hale phone".
 
-A name is looked up if few candidates hold it, while other candidates hold its single words. A middle initial, in the
-query or in the text, does not count. g of a name is 0 for a text that does not hold it, else 1 - offset / length of the
-text, because a text mostly names its subject first: the form of Tara Hale names Tara first, that of her deputy last.
+A name is looked up if few candidates hold it, while other candidates hold its single words. A middle initial that only
+the query or only the text has does not count; a text with another initial does not hold the name. g of a name is 0 for
+a text that does not hold it, else 1 - offset / length of the text, because a text mostly names its subject first: the
+form of Tara Hale names Tara first, that of her deputy last.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice, pairwise
 
 import numpy as np
@@ -20,9 +21,8 @@ from umi_common.search.reorder.lookup.names import NAME_LENGTH, SIGNS, TEXT_CHAR
 from umi_common.search.reorder.words import PARTS_MAX, bare, earlier_first, words_in
 from umi_common.stores.lexical.languages import all_function_words
 
-SIGNS_AND_INITIAL = rf"{SIGNS}(?:[^\W\d_][\W_]{{1,8}})?"
-"""As `SIGNS`, with an initial that may stand between two parts of a full name: "Maria Hollander" is in "Maria S.
-Hollander"."""
+ANY_INITIAL = r"[^\W\d_]"
+"""Pattern of a middle initial, for a name that has none in the query: "Maria Hollander" is in "Maria S. Hollander"."""
 HOLDERS_MAX = 3
 """Largest number of candidates that hold a full name that is looked up. If more candidates hold it, it is their common
 subject and distinguishes none of them."""
@@ -51,6 +51,7 @@ COURTESY_TITLES = frozenset(
 )
 """Words before a name that are no part of it: the texts on one person write "Mr Hale" and "Tara Hale"."""
 INITIAL = re.compile(r"[^\W\d_a-z]\.")
+MIDDLE_INITIAL = re.compile(rf"\b({NOT_LOWER_CASE})\s([^\W\d_a-z])\.\s({NOT_LOWER_CASE})")
 POSSESSIVE = re.compile(r"['’]s\b")
 
 
@@ -90,24 +91,36 @@ def full_names_in(query: str) -> tuple[list[str], list[str]]:
     return list(dict.fromkeys(full))[:PARTS_MAX], list(dict.fromkeys(possible))[:PARTS_MAX]
 
 
-def full_names_held(texts: Sequence[str], full: Sequence[str], possible: Sequence[str]) -> Floats:
+def initials_in(query: str) -> dict[str, str]:
+    """The middle initials of a query's names, by first and last name in lower case: "Tara S. Hale" -> tara hale: S."""
+    return {f"{first} {last}".lower(): initial for first, initial, last in MIDDLE_INITIAL.findall(query)}
+
+
+def full_names_held(
+    texts: Sequence[str], full: Sequence[str], possible: Sequence[str], initials: Mapping[str, str]
+) -> Floats:
     """(n, F) `earlier_first` of g of the names that are looked up: first the full names, then the possible names of
-    `full_names_in`. `HOLDERS_MAX` and `SHARED_MIN` decide which names are looked up."""
+    `full_names_in`. `HOLDERS_MAX` and `SHARED_MIN` decide which names are looked up.
+
+    Args:
+        initials: `initials_in` of the query.
+    """
     texts = [text[:TEXT_CHARACTERS] for text in texts]
     lower = [text.lower() for text in texts] if full else []  # `_held` tests for parts of the name with `in`
-    held = [_held(lower, name, any_case=True) for name in full]
-    held += [_held(texts, name, any_case=False) for name in possible]
+    held = [_held(lower, name, initials, any_case=True) for name in full]
+    held += [_held(texts, name, initials, any_case=False) for name in possible]
     g: Floats = np.array(held, dtype=np.float64).reshape(len(held), len(texts)).T
-    return earlier_first(g, list(map(len, texts)))
+    return earlier_first(g, texts)
 
 
-def _held(texts: Sequence[str], name: str, *, any_case: bool) -> list[float]:
+def _held(texts: Sequence[str], name: str, initials: Mapping[str, str], *, any_case: bool) -> list[float]:
     """g of a full name in each text; 0 in all texts if the name is not looked up."""
     parts = LETTERS_OR_DIGITS.findall(name)
     may_hold = [all(map(text.__contains__, parts)) for text in texts]
     if not any(may_hold):  # true of most names, whose patterns need not be compiled
         return [0.0] * len(texts)
-    pattern = whole_name(name, SIGNS_AND_INITIAL, any_case=any_case)
+    initial = initials.get(name.lower(), ANY_INITIAL)
+    pattern = whole_name(name, rf"{SIGNS}(?:{initial}[\W_]{{1,8}})?", any_case=any_case)
     found = [pattern.search(text) if maybe else None for text, maybe in zip(texts, may_hold, strict=True)]
     g = [1.0 - match.start() / len(text) if match else 0.0 for text, match in zip(texts, found, strict=True)]
     others = [text for text, own in zip(texts, g, strict=True) if not own]

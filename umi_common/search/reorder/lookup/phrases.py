@@ -83,7 +83,7 @@ def phrases_held(texts: Sequence[str], phrases: Sequence[str]) -> Floats:
     """(n, P) `earlier_first` of 1 - offset / length of the text for P phrases in n texts of words; 0: the text lacks
     the phrase."""
     g = np.array([[_by_offset(text, phrase) for phrase in phrases] for text in texts])
-    return earlier_first(g, list(map(len, texts)))
+    return earlier_first(g, texts)
 
 
 def content_phrase_held(texts: Sequence[str], phrase: str) -> Floats:

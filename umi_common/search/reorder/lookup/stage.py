@@ -28,7 +28,7 @@ from umi_common.search.reorder.best import CANDIDATES, FAR_CANDIDATES, Best
 from umi_common.search.reorder.lookup.codes import Code, codes_held, codes_in, with_words_beside
 from umi_common.search.reorder.lookup.definitions import names_defined, words_beside_held
 from umi_common.search.reorder.lookup.entries import entries_held, heads_in
-from umi_common.search.reorder.lookup.full_names import full_names_held, full_names_in
+from umi_common.search.reorder.lookup.full_names import full_names_held, full_names_in, initials_in
 from umi_common.search.reorder.lookup.names import acronyms_in, names_held, program_names_in
 from umi_common.search.reorder.lookup.phrases import (
     content_phrase_held,
@@ -80,6 +80,8 @@ class Lookup(NamedTuple):
     """Full names that capital letters mark, in lower case."""
     possible_names: list[str]
     """Pairs of words that may be full names, as texts spell them."""
+    initials: dict[str, str]
+    """Middle initial by full name, in lower case, if the query has one."""
     heads: list[str]
     """Words of a short query with which an entry may begin."""
     asks_meaning: bool
@@ -155,6 +157,7 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
         content=content_phrase_in(without_period),
         full_names=full_names,
         possible_names=possible_names,
+        initials=initials_in(line),
         heads=heads,
         asks_meaning=asks_meaning,
     )
@@ -164,7 +167,7 @@ def reorder_by_lookup(best: Best, *, sought: Lookup, weight: float, terms_of: Te
     """The ranking sorted as the top of this file describes; unchanged if no candidate holds a part of the query."""
     texts, own = best.texts, best.scores
     identifiers = codes_held(texts, sought.identifiers)
-    full_names = full_names_held(texts, sought.full_names, sought.possible_names)
+    full_names = full_names_held(texts, sought.full_names, sought.possible_names, sought.initials)
     words = _words_held(best, sought, identifiers, terms_of)
     defined = names_defined(texts, sought.names)
     g = np.hstack([words, names_held(texts, sought.names) + defined, full_names])
