@@ -518,6 +518,12 @@ def test_a_fraction_at_the_beginning_of_a_line_is_no_day(fraction):
     assert found("what bolts did I buy on 16 May", Chunk("fraction", fraction), bought)[0] == "bought"
 
 
+def test_a_rating_at_the_beginning_of_a_line_is_no_day():
+    visit = Chunk("visit", "we went to the hotel and it rained", event_time=day("2023-10-10"))
+    ratings = [Chunk(f"{score}", f"{score}/10 hotel would go again") for score in ("08", "09", "10")]
+    assert found("what did we do at the hotel on 10 October", visit, *ratings)[0] == "visit"
+
+
 @pytest.mark.parametrize("stray", ["lunch Leeds 25/03/2023", "25/03 lunch in Leeds"])
 def test_one_date_of_another_list_does_not_tell_the_order_of_day_and_month(stray):
     dates = [(month, day) for month in range(1, 8) for day in range(1, 8) if month != day]

@@ -251,8 +251,9 @@ def _periods(
 ) -> Iterator[CalendarPeriod]:
     """The periods that a match of `_STATED` may mean.
 
-    5/8/2023 is 8 May or 5 August (see `day_first`), 5.8.2023 is 5 August; 31 February, numbers with a label, and a day
-    without a year that is another weekday than the word before it are no period.
+    5/8/2023 is 8 May or 5 August (see `day_first`), 5.8.2023 is 5 August; 05/08 needs a `day_first`, because it may be
+    a fraction or a rating. 31 February, numbers with a label, and a day without a year that is another weekday than the
+    word before it are no period.
     """
     given = {name.rstrip("0123456789"): value.lower() for name, value in match.groupdict().items() if value}
     if "short" in given and _NUMBER_OF.search(match.string, max(0, match.start() - LABEL_CHARACTERS), match.start()):
@@ -261,6 +262,8 @@ def _periods(
     dates = [given]
     if "first" in given:
         first, second = given["first"], given["second"]
+        if year is None and day_first is None and max(int(first), int(second)) <= 12:  # "10/10 would go again"
+            return
         dates = [{"month": first, "day": second}, {"month": second, "day": first}]
         dates = dates if day_first is None else [dates[day_first]]
     weekday = None
