@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -289,3 +290,71 @@ async def test_among_many_searches_started_and_cancelled_each_that_stays_gets_it
         else:
             assert isinstance(each, (asyncio.CancelledError, LookupError)), each
             assert isinstance(each, asyncio.CancelledError) or str(each) == str(number)
+
+
+async def test_a_search_that_begins_while_the_threads_are_closed_gets_new_threads(threads, monkeypatch):
+    upper, found = asked_of([]), []
+    began = threading.Thread(target=lambda: found.append(asyncio.run(adrive(one(upper("new")), threads))))
+    shutdown = workers.ThreadPoolExecutor.shutdown
+
+    def begin_a_search_first(pool, **how):
+        monkeypatch.undo()
+        began.start()
+        began.join(0.5)
+        shutdown(pool, **how)
+
+    async with Busy(threads):
+        old = asyncio.create_task(adrive(one(upper("old")), threads))
+        await asyncio.sleep(0.01)
+        monkeypatch.setattr(workers.ThreadPoolExecutor, "shutdown", begin_a_search_first)
+        threads.close()
+    with pytest.raises(StoreClosed):
+        await old
+    await asyncio.to_thread(began.join, 10)
+    assert found == [["NEW"]]
+
+
+@pytest.mark.parametrize("on_loop", [False, True])
+async def test_a_call_that_cannot_be_batched_is_made_although_another_thread_closes_the_threads(on_loop, monkeypatch):
+    threads, executor = Workers(), Workers.executor
+    closing = threading.Thread(target=threads.close)
+
+    def close_meanwhile(self):
+        found = executor(self)
+        if not closing.ident:
+            closing.start()
+            closing.join(0.2)
+        return found
+
+    monkeypatch.setattr(Workers, "executor", close_meanwhile)
+    with suppress(StoreClosed):  # the call was queued before the threads were closed
+        assert await adrive(one(Call(lambda: "made")), threads, on_loop=on_loop) == "made"
+    closing.join(10)
+    assert not closing.is_alive()
+
+
+async def test_a_cancelled_search_that_raises_when_it_is_closed_does_not_end_the_others_of_its_group(threads):
+    begun, released = threading.Event(), threading.Event()
+
+    def hold(items):
+        begun.set()
+        released.wait(60)
+        return items
+
+    def searching(name, *, raises):
+        try:
+            yield (Call.batched("hold", [name], hold),)
+            return (yield (Call.batched("hold", [name], hold),))
+        finally:
+            if raises:
+                raise LookupError(name)
+
+    async with Busy(threads):
+        bad = searching("bad", raises=True)
+        cancelled = asyncio.create_task(threads.run(bad, next(bad)[0]))
+        good = asyncio.create_task(adrive(searching("good", raises=False), threads))
+    await asyncio.to_thread(begun.wait, 60)
+    cancelled.cancel()
+    await asyncio.sleep(0.01)
+    released.set()
+    assert await good == [["good"]]

@@ -18,7 +18,6 @@ import os
 from collections.abc import Awaitable, Callable, Generator, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -226,7 +225,7 @@ def drive(body: Body[T], workers: Workers) -> T:
     try:
         calls = next(body)
         while True:
-            futures: list[Future[Any]] = [workers.executor().submit(copy_context().run, call.run) for call in calls[1:]]
+            futures: list[Future[Any]] = [workers.submit(call.run) for call in calls[1:]]
             here = [outcome_of(call.run) for call in calls[:1]]
             calls = body.send([*here, *map(_outcome_of_future, calls[1:], futures)])
     except StopIteration as stop:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Workers:
     _lock: threading.RLock
     _pools: dict[str, ThreadPoolExecutor]
     _queue: deque[_Task]
-    """Tasks that wait for a thread. At least ceil(length / GROUP_MAX) submitted runs of `_run_group` have not begun."""
+    """Tasks that wait for a thread."""
 
     def __init__(self) -> None:
         renew_in_child(self, Workers._renew)
@@ -55,8 +55,14 @@ class Workers:
         self._queue = deque()
 
     def executor(self) -> Executor:
-        """The threads for single calls, at most CALL_THREADS_MAX."""
+        """The threads for calls that are not batched, and for the searches that continue after them; at most
+        CALL_THREADS_MAX."""
         return self._pool(CALL_THREADS_MAX, "umi")
+
+    def submit(self, run: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Call `run` in a thread of `executor`, with the context variables of the calling thread."""
+        with self._lock:  # `close` ends no executor between its lookup and its use
+            return self.executor().submit(copy_context().run, run, *arguments)
 
     def _pool(self, size: int, name: str) -> ThreadPoolExecutor:
         with self._lock:
@@ -66,14 +72,18 @@ class Workers:
 
     def close(self) -> None:
         """End the threads; the queued searches raise StoreClosed. A later search starts new threads."""
-        with self._lock:
+        with self._lock:  # at once: a task left in the queue without a submitted run would never run
             pools, self._pools = self._pools, {}
+            queue, self._queue = self._queue, deque()
         for pool in pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
-        _refuse(self._dequeued(len(self._queue)))
+        _refuse(queue)
 
     async def run(self, body: Body[Any], call: Call) -> tuple[Call, ...] | Finished:
-        """Make `call` in a thread, and run the body there. Returns its result, or its next calls that need no thread.
+        """Make `call` in a thread, and run the body there. Returns its result, or its next calls if they are not a
+        single call that blocks.
+
+        If it is cancelled, its caller closes the body; a body that is running then is closed in its thread.
 
         Raises:
             Exception: An error that the body raised.
@@ -103,19 +113,20 @@ class Workers:
 
     def _submit(self, task: _Task) -> None:
         if not task.batchable:
-            alone = self.executor().submit(copy_context().run, self._run_alone, task)
+            alone = self.submit(self._run_alone, task)
             alone.add_done_callback(lambda alone: _refuse([task]) if alone.cancelled() else None)
             return
         with self._lock:
-            if len(self._queue) % GROUP_MAX == 0:  # else a submitted run still has room for this task
+            # At least ceil(queue length / GROUP_MAX) submitted runs have not begun: one has room, unless this is 0.
+            if len(self._queue) % GROUP_MAX == 0:
                 self._pool(SEARCH_THREADS_MAX, "umi-search").submit(self._run_group)
             self._queue.append(task)
 
-    def _dequeued(self, most: int) -> list[_Task]:
-        """Remove at most `most` tasks from the front of the queue and return them; abandoned tasks are dropped."""
+    def _dequeued(self) -> list[_Task]:
+        """Remove at most GROUP_MAX tasks from the front of the queue and return them; abandoned tasks are dropped."""
         tasks: list[_Task] = []
         with self._lock:
-            while self._queue and len(tasks) < most:
+            while self._queue and len(tasks) < GROUP_MAX:
                 task = self._queue.popleft()
                 if not task.abandoned:
                     tasks.append(task)
@@ -123,7 +134,7 @@ class Workers:
 
     def _run_group(self) -> None:
         """Run queued searches in step while their calls can be batched."""
-        group = self._dequeued(GROUP_MAX)
+        group = self._dequeued()
         try:
             while group:
                 outcomes = run_here(make_together([task.call for task in group]))
@@ -165,7 +176,7 @@ class _Task:
     abandoned: bool = False
     """Whether the caller no longer awaits the future."""
     outcome: Finished | tuple[Call, ...] | BaseException | None = None
-    """The outcome for the future: the body's result, calls that need no thread, or an error; None until then."""
+    """The outcome for the future: what `Workers.run` returns or raises; None until then."""
 
     @property
     def batchable(self) -> bool:
@@ -176,16 +187,16 @@ class _Task:
         """Send the body an outcome, and run it to its next calls or its end."""
         try:
             calls = self.body.send([outcome])
-            while not calls:
+            while not calls:  # an empty tuple lets other tasks of an event loop run; here is none
                 calls = self.body.send([])
+            if self.abandoned:
+                self.body.close()
         except StopIteration as stop:
             self.end(Finished(stop.value))
         except BaseException as error:  # noqa: BLE001 - the caller gets it
             self.end(error)
         else:
             self.call = calls[0]
-            if self.abandoned:
-                self.body.close()
             if self.abandoned or len(calls) > 1 or not self.call.blocks:
                 self.end(calls)
 
@@ -195,7 +206,7 @@ class _Task:
             self.outcome = outcome
 
 
-def _refuse(tasks: Sequence[_Task]) -> None:
+def _refuse(tasks: Iterable[_Task]) -> None:
     """End tasks that have not begun: their callers get StoreClosed.
 
     Their futures are not cancelled, because an `asyncio.TaskGroup` ignores the cancellation of its tasks.
@@ -205,7 +216,7 @@ def _refuse(tasks: Sequence[_Task]) -> None:
     _notify(tasks)
 
 
-def _notify(tasks: Sequence[_Task]) -> None:
+def _notify(tasks: Iterable[_Task]) -> None:
     """Resolve the tasks on their event loops; each loop is woken once."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Task]] = {}
     for task in tasks:
