@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from benchmarks.quality_sets import with_shuffled_positions
 from umi_common import DualRetriever, HybridStore
 from umi_common.config import UmiConfig
-from umi_common.errors import ConfigError, DatasetError, SystemFailed
+from umi_common.errors import ConfigError, DatasetError, MissingExtra, SystemFailed
 from umi_common.evaluation import Answer, compare
 
 
@@ -240,13 +241,79 @@ def test_a_dataset_whose_metadata_changed_is_run_again(run, tmp_path):
     assert flaky.asked == 4
 
 
-@pytest.mark.parametrize("content", ["# my notes", "my notes\n", '{"key": "k", "foo": 1}\n', "[]\n"])
+def test_a_run_cut_off_after_its_last_character_is_not_run_again(run, tmp_path):
+    path, flaky = tmp_path / "runs.jsonl", Flaky(break_at=0)
+    run({"mine": flaky}, [toy("one")], resume=path)
+    path.write_text(path.read_text().removesuffix("\n"))
+    for _ in range(2):
+        run({"mine": flaky}, [toy("one"), toy("two")], resume=path)
+    assert flaky.asked == 4
+    assert len(path.read_text().splitlines()) == 2
+
+
+def test_a_torn_line_is_removed_without_writing_the_finished_runs_again(run, tmp_path, monkeypatch):
+    path = tmp_path / "runs.jsonl"
+    run({"mine": by_words}, [toy("one")], resume=path)
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"key": "ab')
+
+    monkeypatch.setattr(Path, "write_text", lambda *given, **how: pytest.fail("a process killed here loses all runs"))
+    run({"mine": by_words}, [toy("one")], resume=path)
+    assert path.read_bytes() == whole
+
+
+def test_a_retriever_of_another_kind_does_not_get_the_runs_of_its_name(run, tmp_path):
+    path, dataset = tmp_path / "runs.jsonl", toy()
+    run({"mine": nothing}, resume=path)
+    for system in (by_words, langchain(dataset), llama_index(dataset)):
+        assert run({"mine": system}, resume=path).value("mine", "recall@5") == run({"a": system}).value("a", "recall@5")
+
+
+def test_a_stored_run_whose_code_may_have_changed_is_named_in_the_log(run, tmp_path, caplog):
+    path = tmp_path / "runs.jsonl"
+    systems = {"mine": by_words, "umi": UmiConfig()}
+    run(systems, [toy("one"), toy("two")], resume=path)
+    assert not caplog.records
+    run(systems, [toy("one"), toy("two")], resume=path)
+    (said,) = caplog.messages
+    assert "the runs of ['mine'] are taken from" in said
+
+
+def test_the_runs_of_another_version_of_umi_are_made_again(run, tmp_path, monkeypatch):
+    path, flaky = tmp_path / "runs.jsonl", Flaky(break_at=0)
+    run({"mine": flaky}, resume=path)
+    monkeypatch.setitem(compare.__globals__, "__version__", "99.0.0")
+    run({"mine": flaky}, resume=path)
+    assert flaky.asked == 4
+
+
+def test_without_ir_measures_no_system_is_run(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ir_measures", None)
+    with pytest.raises(MissingExtra, match="ir-measures"):
+        run({"mine": lambda dataset: pytest.fail("a system was run")})
+
+
+def test_a_folder_in_place_of_a_file_of_runs_is_named(run, tmp_path):
+    with pytest.raises(DatasetError, match=r"cannot be read .*; give another resume= path"):
+        run({"mine": by_words}, resume=tmp_path)
+
+
+def test_a_run_with_values_of_other_types_is_refused(run, tmp_path):
+    path = tmp_path / "runs.jsonl"
+    run({"mine": by_words}, resume=path)
+    stored = json.loads(path.read_text())
+    path.write_text(json.dumps({**stored, "ids": 3}) + "\n")
+    with pytest.raises(DatasetError, match="line 1: not a run of this version"):
+        run({"mine": by_words}, resume=path)
+
+
+@pytest.mark.parametrize("content", ["# my notes", "my notes\n", '{"key": "k", "foo": 1}\n', "[]\n", "\udcff\udcfe\0"])
 def test_a_file_that_holds_no_runs_is_refused_and_not_changed(run, tmp_path, content):
     path: Path = tmp_path / "notes.md"
-    path.write_text(content)
+    path.write_bytes(content.encode(errors="surrogateescape"))
     with pytest.raises(DatasetError, match="notes"):
         run({"mine": by_words}, resume=path)
-    assert path.read_text() == content
+    assert path.read_bytes() == content.encode(errors="surrogateescape")
 
 
 def test_a_file_of_runs_in_no_folder_is_refused_before_the_first_run(run, tmp_path):
@@ -274,6 +341,8 @@ def test_a_system_that_raises_is_named_with_dataset_and_query(run):
         ({"mine": lambda dataset: 3}, {}, "'mine' built a int"),
         ({"mine": by_words}, {"ks": ()}, "at least one cut-off"),
         ({"mine": by_words}, {"ks": (0,)}, "at least one cut-off"),
+        ({"mine": by_words}, {"ks": (True,)}, "at least one cut-off"),
+        ({"mine": by_words}, {"ks": (5, 5)}, "at least one cut-off, .* each once"),
         ({"mine": by_words}, {"ks": 5}, "ks 5; expected a list of at least one cut-off"),
         ({"mine": by_words}, {"ks": "10"}, "ks '10'; expected a list of at least one cut-off"),
         ({"mine": by_words}, {"depth": "10"}, "depth 10; expected"),

@@ -149,11 +149,12 @@ class Stores(Closing):
 
 def settings_of(system: System) -> Any:
     """A system's part of `run_key`, by which saved runs are found again: umi's settings, and the names of its rewriter
-    and reranker. For every function it is "a function"; their runs differ only by the names of the systems."""
+    and reranker. Of a function or a retriever it is the type and the name: its code, settings and documents are not
+    known."""
     if isinstance(system, UmiConfig):
         system = UmiSystem(system)
     if not isinstance(system, UmiSystem):
-        return "a function"
+        return model_name(system)
     settings = json.dumps(system.config.model_dump(), sort_keys=True, default=sorted)
     return [settings, system.strategy, model_name(system.rewriter), model_name(system.reranker)]
 
