@@ -131,7 +131,7 @@ class StoreFull(StoreError):
 
 
 class NotAStore(StoreError):
-    """The path exists and is not a umi store."""
+    """There is no umi store at the path."""
 
 
 class LedgerDamaged(StoreError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from datetime import datetime
 from functools import partial
@@ -221,6 +222,53 @@ def test_a_foreign_directory_is_left_alone(tmp_path):
         HybridStore.open(tmp_path / "letter.txt")
     with pytest.raises(StoreError, match="check its name"):
         HybridStore.open(tmp_path / ("x" * 5_000))
+
+
+@pytest.mark.parametrize("name", ["umi.db_backup.zip", "searches.json.txt", "embeddings.db2"])
+def test_a_directory_with_a_foreign_file_named_like_one_of_umi_is_left_alone(tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(NotAStore, match=re.escape(name)):
+        HybridStore.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["umi.db.new", "umi.db.new-journal", "embeddings.db-wal", "searches.json.new", "umi.lock"]
+)
+def test_a_directory_with_what_a_killed_writer_left_before_the_ledger_becomes_a_store(tmp_path, name):
+    (tmp_path / name).touch()
+    with HybridStore.open(tmp_path, embedder=HashEmbedder(64)) as store:
+        assert len(store) == 0
+
+
+def test_a_store_that_lost_its_ledger_has_lost_it_although_the_system_added_a_file(tmp_path):
+    with HybridStore.open(tmp_path, embedder=HashEmbedder(64)) as store:
+        store.add(chunks())
+    (tmp_path / "umi.db").unlink()
+    (tmp_path / ".DS_Store").touch()
+    with pytest.raises(LedgerDamaged, match=r"has lost umi\.db; restore it from a copy"):
+        HybridStore.open(tmp_path, embedder=HashEmbedder(64))
+
+
+def test_another_programs_directory_with_a_folder_named_lexical_is_no_store(tmp_path):
+    (tmp_path / "lexical").mkdir()
+    (tmp_path / "setup.py").touch()
+    with pytest.raises(NotAStore, match=r"setup\.py"):
+        HybridStore.open(tmp_path)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_link_to_nothing_is_named(tmp_path, read_only):
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "gone")
+    with pytest.raises(NotAStore, match=r"link is a link to .*gone, which does not exist"):
+        HybridStore.open(link, read_only=read_only)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_folder_in_place_of_the_ledger_is_named(tmp_path, read_only):
+    (tmp_path / "umi.db").mkdir()
+    with pytest.raises(NotAStore, match=r"umi\.db is a directory; give umi a directory of its own"):
+        HybridStore.open(tmp_path, read_only=read_only)
 
 
 @pytest.mark.parametrize("read_only", [False, True])

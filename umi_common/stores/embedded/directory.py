@@ -18,11 +18,18 @@ from umi_common.stores.lexical.file import FOLDER as LEXICAL
 from umi_common.stores.search_counts import FILE as SEARCHES
 
 LOCK = "umi.lock"
-AFTER_LEDGER = frozenset({MARK, LEXICAL, DENSE, f"{FILE}-wal", f"{FILE}-shm"})
+PROOFS = frozenset({MARK, f"{FILE}-wal", f"{FILE}-shm"})
 """Names that exist only beside a ledger, the SQLite file `umi.db`. Without it, they prove that there was one."""
-BEFORE_LEDGER = (FILE, VECTORS, REPLIES, SPARSE, SEARCHES)
-"""Beginnings of the names that can exist before the ledger, besides LOCK: `umi.db.new`, caches, search counts. SQLite
-adds endings such as "-wal" to the names of the caches."""
+FOLDERS = frozenset({LEXICAL, DENSE})
+"""Names that umi makes only beside a ledger. A directory of another program may have them, too."""
+BEFORE_LEDGER = {LOCK} | {
+    f"{name}{ending}{log}"
+    for name in (FILE, VECTORS, REPLIES, SPARSE, SEARCHES)
+    for ending in ("", ".new")
+    for log in ("", "-wal", "-shm", "-journal")
+}
+"""Names that can exist before the ledger: the lock, `umi.db.new`, caches, search counts. SQLite adds "-wal", "-shm" and
+"-journal" to the names of its files."""
 
 
 class WriterLock:
@@ -75,8 +82,8 @@ def locked_for_writing(directory: Path) -> WriterLock:
     try:
         if not _exists(directory / FILE):
             create_file(directory)
-            # A parent stores the name of a new directory. If none is new here, a writer that was killed before it
-            # created the ledger may have made the last one.
+            # Sync the parent of each new directory, so that its name survives a power failure. A directory that exists
+            # without a ledger may be new, too: a writer may have been killed after it had made the directory.
             for folder in created or [directory]:
                 sync_directory(folder.parent)
         MarkFile(directory).refuse_foreign_log(directory / FILE)
@@ -95,11 +102,11 @@ def locked_for_writing(directory: Path) -> WriterLock:
 def check_directory(directory: Path, *, must_exist: bool = False) -> None:
     """Raise unless the directory holds a ledger or, if not `must_exist`, a store can be created there.
 
-    It can if the directory is absent, or holds only files that can exist before the ledger (BEFORE_LEDGER, LOCK).
+    It can if the directory is absent, or holds only files that can exist before the ledger (BEFORE_LEDGER).
 
     Raises:
-        NotAStore: If the path is a file, if the directory holds files that do not belong to a store, or if
-            `must_exist` and there is no store.
+        NotAStore: If the path is a file or a link to nothing, if the directory holds files that do not belong to a
+            store, if its `umi.db` is a directory, or if `must_exist` and there is no store.
         LedgerDamaged: If the directory holds a store's files but no ledger.
         StoreError: If the directory cannot be read.
     """
@@ -109,15 +116,20 @@ def check_directory(directory: Path, *, must_exist: bool = False) -> None:
             raise NotAStore(f"{directory} is a file; a store is a directory")
         names = {path.name for path in directory.iterdir()} if exists else set()
         has_ledger = _exists(directory / FILE)  # raises if the directory may be listed, but not entered
+        is_folder = has_ledger and (directory / FILE).is_dir()
     except OSError as error:
         raise StoreError(f"{directory} cannot be read ({error.strerror}); check its name and permissions") from error
+    if directory.is_symlink() and not exists:
+        raise NotAStore(f"{directory} is a link to {directory.readlink()}, which does not exist; create it")
+    if is_folder:
+        raise NotAStore(f"{directory / FILE} is a directory; give umi a directory of its own")
     if has_ledger:
         return
-    foreign = {name for name in names - AFTER_LEDGER - {LOCK} if not name.startswith(BEFORE_LEDGER)}
-    if foreign:
-        raise NotAStore(f"{directory} holds {sorted(foreign)[0]!r} and no {FILE}; give umi a directory of its own")
-    if names & AFTER_LEDGER:
+    foreign = sorted(names - PROOFS - FOLDERS - BEFORE_LEDGER)
+    if names & PROOFS or (names & FOLDERS and not foreign):
         raise LedgerDamaged(f"{directory} has lost {FILE}; restore it from a copy: the other files cannot replace it")
+    if foreign:
+        raise NotAStore(f"{directory} holds {foreign[0]!r} and no {FILE}; give umi a directory of its own")
     if must_exist:
         raise NotAStore(f"{directory} holds no store; open it once without read_only=True to create one")
 
