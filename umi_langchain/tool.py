@@ -20,13 +20,14 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from typing_extensions import Unpack
 
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget, asked_assembly
+from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import InputError
 from umi_common.frameworks.options import refuse_other_retriever
 from umi_common.frameworks.tools import TOOL_DESCRIPTION, nothing_found, tool_schema, tool_window
 from umi_common.runtime.losses import with_losses
 from umi_common.search.fetch import chunks_beside
 from umi_common.search.passages import assemble_for
-from umi_common.search.request import checked_limit, end_of
+from umi_common.search.request import checked_limit, checked_relevance, end_of
 from umi_common.types import SearchResult
 from umi_langchain._runs import asearched, searched
 from umi_langchain.retriever import CallOptions, UmiRetriever
@@ -51,7 +52,8 @@ def create_umi_tool(
     The content of the tool's message is a context with sources; the artifact is the list of documents. Documents must
     pass the filters and time ranges of both the model and the retriever. For wrong arguments the model gets an error
     message. If nothing is found with the model's filter, the content names the metadata keys that exist. If a part of
-    the search failed, a line after the context names the part; the budget does not count this line.
+    the search failed, a line after the context names the part; the budget does not count this line. A call raises
+    BudgetError if the budget is too small to show one character of any hit, because the model cannot correct this.
 
     Args:
         retriever: Searches. If the model gives no `k`, the retriever's `k` is used, at most `k_max`.
@@ -136,7 +138,8 @@ def create_umi_context(
 
         chain = {"context": create_umi_context(retriever), "question": RunnablePassthrough()} | prompt | model
 
-    A call takes the same options as a call of the retriever: `context.invoke(question, filter={"user": "ann"})`.
+    A call takes the same options as a call of the retriever: `context.invoke(question, filter={"user": "ann"})`. If a
+    part of the search failed, the log and LangChain's callbacks name it; the text does not.
 
     Args:
         retriever: Searches, with its own filter and other settings.
@@ -148,14 +151,16 @@ def create_umi_context(
             no hit is left.
 
     Raises:
-        ConfigError: As `create_umi_tool`.
+        ConfigError: As `create_umi_tool`; or if `counter` or `min_relevance` is wrong.
+        MissingExtra: If `counter` is a name and tiktoken is not installed.
         InvalidLimit: If `k` is outside 1..100.
     """
     refuse_other_retriever(retriever, UmiRetriever, "search", "asearch")
-    checked_limit(k, "k")  # wrong arguments are refused here, not at the first question
+    # wrong arguments are refused here, not at the first question
+    asked = {"k": checked_limit(k, "k"), "min_relevance": checked_relevance(min_relevance)}
     asked_assembly(retriever.umi.config.assembly, budget, policy)
+    counter = None if counter is None else counter_for(counter)
     packing = {"budget": budget, "policy": policy, "counter": counter}
-    asked = {"k": k, "min_relevance": min_relevance}
 
     def text(found: SearchResult | AssembledContext, options: dict[str, Any]) -> str:
         return found.text if isinstance(found, AssembledContext) else _packed(retriever, found, options, packing)[0]

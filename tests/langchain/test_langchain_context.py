@@ -12,6 +12,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from umi_common import TokenBudget
 from umi_common.context.tokens.counter import counter_for
+from umi_common.errors import InputError
 from umi_langchain import UmiCompressor, UmiRetriever, create_umi_context, create_umi_tool
 
 DOCUMENTS = [
@@ -38,6 +39,22 @@ async def test_one_question_may_have_its_own_filter_and_number_of_hits():
     assert "harbour" not in context.invoke("who works at Acme?", k=1)
     with pytest.raises(TypeError, match="no option 'limit'; did you mean k"):
         context.invoke("who works at Acme?", limit=1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"counter": 5}, "counter"),
+        ({"counter": "no such model"}, "no such model"),
+        ({"min_relevance": 1.5}, "min_relevance 1.5: expected a number from 0 to 1"),
+        ({"budget": "500"}, "budget is str"),
+        ({"k": 0}, "k 0: expected"),
+    ],
+)
+def test_a_wrong_argument_is_refused_where_it_is_given_and_not_at_the_first_question(wrong, complaint):
+    retriever = UmiRetriever.from_documents(DOCUMENTS)
+    with pytest.raises(InputError, match=complaint):
+        create_umi_context(retriever, **wrong)
 
 
 async def test_it_stands_in_a_chain_in_front_of_the_prompt():
