@@ -833,3 +833,33 @@ def test_a_record_that_was_read_before_a_search_found_it_gets_its_position_all_t
     assert [chunk.position for chunk in store.get(ids)] == [None, None]  # no search has indexed them yet
     assert len(store) == len(store.ids())
     assert [chunk.position for chunk in store.get(ids)] == [0, 1]
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_position_does_not_depend_on_how_often_the_records_before_it_were_edited(collection, tmp_path, reopened):
+    """Neighbours are the records beside a hit, so a gap in the positions would hide them."""
+    here = tmp_path / "index" if reopened else None
+
+    def written(ids, **metadata):
+        collection.upsert(
+            ids=ids,
+            documents=[f"note {id}" for id in ids],
+            embeddings=MODEL.embed_documents([f"note {id}" for id in ids]),
+            metadatas=[{"source": "notes", **metadata}] * len(ids),
+        )
+
+    written(["n0", "n1"])
+    store = ChromaStore(collection, MODEL, directory=here)
+    store.sync()
+    for edit in range(3):
+        written(["n1"], edit=edit)
+        store.sync()
+    if reopened:
+        store.close()
+        store = ChromaStore(collection, MODEL, directory=here)
+        store.sync()
+    written(["n2"])
+    store.sync()
+    assert [chunk.position for chunk in store.get(["n0", "n1", "n2"])] == [0, 1, 2]
+    assert [chunk.id for chunk in store.neighbours(["n1"], reach=1)["n1"]] == ["n0", "n1", "n2"]
+    store.close()

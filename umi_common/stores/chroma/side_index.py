@@ -114,7 +114,8 @@ class SideIndex:
         self._columns: MetadataColumns | None = None
         """None: no filter has asked for them yet."""
         self._in_source: Counter[str] = Counter()
-        """Source -> number of its records that were read: the position of its next record that states no position."""
+        """Source -> number of its records that were read: the position of its next record that states no position. A
+        replaced record counts once; a removed one still counts."""
         self._write_lock = RLock()
         """Held during a write, and while the metadata columns are made, so that these miss no row."""
         self._publish()
@@ -185,17 +186,19 @@ class SideIndex:
 
     def _head(self, row: int, record: Record, chunk: Chunk) -> Head:
         """The row's fields. A record with a source but no position gets as its position the number of records of this
-        source that were read before.
+        source that were read before it (`_in_source`).
 
-        A record with KEY (`_umi`, see `records`) gets none: umi wrote it, and its chunk was added without a position.
+        A record with KEY (`_umi`, see `records`) gets no position: umi wrote it, and its chunk was added without one.
         """
-        position = chunk.position
-        if chunk.source is not None:
-            if position is None and KEY not in record.metadata:
-                position = self._in_source[chunk.source]
-            self._in_source[chunk.source] += 1
+        source, position = chunk.source, chunk.position
+        if source is not None:
+            unstated = position is None and KEY not in record.metadata
+            if unstated:
+                position = self._in_source[source]
+            if unstated or self._row_in_source(chunk.id, source) is None:
+                self._in_source[source] += 1
         time = None if chunk.event_time is None else microseconds(chunk.event_time)
-        return Head(row, chunk.id, chunk.source, position, time)
+        return Head(row, chunk.id, source, position, time)
 
     def chunk(self, record: Record | None) -> Chunk | None:
         """As `records.readable_chunk`, but a record with a source and no position gets the position of its row, see
@@ -203,14 +206,20 @@ class SideIndex:
         chunk = readable_chunk(record, self._read)
         if record is None or chunk is None or chunk.position is not None or KEY in record.metadata:
             return chunk
-        row, rows = self.table.row_of(chunk.id), self.snapshot.rows
+        row = None if chunk.source is None else self._row_in_source(chunk.id, chunk.source)
+        position = MISSING if row is None else int(self.snapshot.rows.position[row])
+        return chunk if position == MISSING else replace(chunk, position=position)
+
+    def _row_in_source(self, id: str, source: str) -> int | None:
+        """The row of the record with this id; None: it was not read yet, or had another source or none."""
+        row, rows = self.table.row_of(id), self.snapshot.rows
         if row is None or row >= len(rows) or rows.source[row] == NO_SOURCE:
-            return chunk
-        position, source = int(rows.position[row]), self.table.sources[int(rows.source[row])]
-        return replace(chunk, position=position) if position != MISSING and source == chunk.source else chunk
+            return None
+        return row if self.table.sources[int(rows.source[row])] == source else None
 
     def clause(self, where: Filter | None) -> dict[str, Any] | None:
-        """A clause of Chroma's `where`, which passes at least the records whose chunks pass the filter; None: none."""
+        """A clause of Chroma's `where`, which passes at least the records whose chunks pass the filter; None: no
+        clause is known, so that Chroma filters nothing."""
         if where is None or {leaf.key for leaf in comparisons(where)} & self.derived:
             return None
         clause = to_chroma(where)
@@ -228,7 +237,8 @@ class SideIndex:
         read = self.collection.records([id for id in ids if id not in found])
         for id, record in read.items():
             row = self.table.row_of(id)
-            if row is not None and self._digests[row] == record_digest(record):  # else another program changed it
+            if row is not None and self._digests[row] == record_digest(record):
+                # The record is the one that was indexed; no program has changed it since.
                 self._records[row] = record
         return found | read
 
@@ -249,7 +259,8 @@ class SideIndex:
             return columns
 
     def save(self, directory: Path, made_of: dict[str, str]) -> None:
-        """Write the index to the directory, in place of an older one.
+        """Write the index to the directory, in place of an older one. The caller must hold the follower's lock, under
+        which all updates run.
 
         Args:
             made_of: The names of collection, embedder, analyzer and the function that reads a record. `load` accepts
@@ -272,6 +283,7 @@ class SideIndex:
             "position": rows.position,
             "time": rows.time,
             "digests": np.array(self._digests, dtype=np.int64),
+            "in_source": np.array([self._in_source[source] for source in self.table.sources], dtype=np.int64),
             **self.calibration.saved(rows),
         }
         directory.mkdir(parents=True, exist_ok=True)
@@ -292,7 +304,8 @@ class SideIndex:
         source = arrays["source"]
         alive = saved.corpus.alive
         self.table = RowTable(ids, rows, source, arrays["position"], arrays["time"], alive, sources)
-        counts = np.bincount(source[source != NO_SOURCE], minlength=len(sources)).tolist()
+        rows_in_source = np.bincount(source[source != NO_SOURCE], minlength=len(sources))
+        counts = arrays.get("in_source", rows_in_source).tolist()  # indexes of older versions lack the array
         self._in_source = Counter(dict(zip(sources, counts, strict=True)))
         self.skipped, self.derived = set(facts["skipped"]), set(facts["derived"])
         for row, *name in facts["names"]:
