@@ -105,6 +105,18 @@ def test_index_names_eight_kinds_of_files_left_out_and_counts_the_other_kinds(mi
     assert f"left out, of other kinds: .csv 2, {kinds}{tip}" in lines
 
 
+def test_index_does_not_advise_to_name_a_file_that_it_refuses_then(tmp_path):
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    for name in ("a.txt", "b.py", "c.docx", "d.XLSX", "e.png"):
+        (folder / name).write_bytes(b"text" if name < "c" else b"PK\x03\x04\x00\x00")
+    lines = run("index", folder, "--store", tmp_path / "store").output.splitlines()
+    assert "left out, of other kinds: .py 1; to read such a file, name the file itself" in lines
+    assert "left out, because umi cannot read them: .docx 1, .png 1, .xlsx 1; export documents as PDF or HTML" in lines
+    (folder / "b.py").unlink()
+    assert "name the file itself" not in run("index", folder, "--store", tmp_path / "store").output
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no pipes in folders")
 def test_index_does_not_advise_to_name_a_pipe_or_a_link_to_nothing(tmp_path):
     folder = tmp_path / "notes"

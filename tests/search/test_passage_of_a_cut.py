@@ -108,3 +108,17 @@ def test_a_text_that_was_put_around_the_found_one_is_cut_around_this_and_a_neigh
         "code of the vault", hits, found=found, budget=limits, around=around, policy=AssemblyPolicy(neighbours=1)
     )
     assert part in kept.text and "4711" in kept.text
+
+
+HEADERS = "From: Robert <r@example.com>\nTo: Ann <a@example.com>\nSubject: Alarm code for the office\n"
+
+
+@pytest.mark.parametrize("title", [HEADERS, "Alarm code for the office\n", "# Alarm code for the office\n"])
+@pytest.mark.parametrize("question", ["alarm code", "what is the code of the alarm?"])
+def test_a_mail_or_note_is_cut_around_the_answer_below_its_title(title, question):
+    text = f"{title}\nHi Ann,\n\n{MENU * 10}\n\nThe code is now 4711. {MENU * 3}"
+    assert "4711" in assemble_for(question, [Hit(Chunk("c", text), 1.0, 1)], budget=60).text
+
+
+def test_a_mail_whose_body_has_no_word_of_the_question_is_cut_to_its_headers():
+    assert found("alarm code", f"{HEADERS}\nHi Ann,\n\n{MENU * 10}") == "Subject: Alarm code for the office"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -29,6 +29,14 @@ PDF_SECONDS = 10.0
 """Default limits, equal to those in `files.readers.reading`, which is slow to import; a test compares them."""
 KINDS_SHOWN = 8
 """Largest number of kinds (name endings) of left-out files that are printed, most frequent first; --json lists all."""
+NOT_TEXT = frozenset(
+    [
+        *(".doc", ".docx", ".epub", ".odp", ".ods", ".odt", ".pages", ".ppt", ".pptx", ".xls", ".xlsx"),
+        *(".bmp", ".gif", ".heic", ".ico", ".jpeg", ".jpg", ".m4a", ".mov", ".mp3", ".mp4", ".png", ".tif", ".tiff"),
+        *(".7z", ".exe", ".gz", ".jar", ".pyc", ".so", ".sqlite", ".tar", ".wav", ".webp", ".zip"),
+    ]
+)
+"""Endings of files that are no text, which `index` refuses even if the file itself is named."""
 PathsArgument = Annotated[list[str], typer.Argument(help="Files and folders.")]
 """Strings and not `Path`, because `Path("")` is the current folder."""
 
@@ -101,16 +109,23 @@ def _print(report: Report, store: Path, chunks_in_store: int) -> None:
     others = "".join(f", {count} {name}" for name, count in counts.items() if count)
     read = f"{report.indexed} indexed as {report.chunks} chunks, {report.unchanged} unchanged"
     typer.echo(f"{report.files} files: {read}{others}; {store} holds {chunks_in_store} chunks")
-    if report.left_out:
-        kinds = sorted(report.left_out.items(), key=lambda kind: (-kind[1], kind[0]))
-        more = f", and {len(kinds) - KINDS_SHOWN} more kinds" if len(kinds) > KINDS_SHOWN else ""
-        shown = ", ".join(f"{ending} {count}" for ending, count in kinds[:KINDS_SHOWN])
-        typer.echo(f"left out, of other kinds: {one_line(shown)}{more}; to read such a file, name the file itself")
+    text = {kind: count for kind, count in report.left_out.items() if kind not in NOT_TEXT}
+    if text:
+        typer.echo(f"left out, of other kinds: {_shown(text)}; to read such a file, name the file itself")
+    if not_text := {kind: count for kind, count in report.left_out.items() if kind not in text}:
+        typer.echo(f"left out, because umi cannot read them: {_shown(not_text)}; export documents as PDF or HTML")
     for problem in report.problems:
         typer.echo(f"umi: skipped: {one_line(problem)}", err=True)
     if chunks_in_store and not report.stopped:
         option = "" if store == DEFAULT_STORE else f" --store {quoted(store)}"
         typer.echo(f'next: umi search "your question"{option}')
+
+
+def _shown(left_out: Mapping[str, int]) -> str:
+    """The number of files of each kind, most frequent first; of kinds after the first KINDS_SHOWN only their number."""
+    kinds = sorted(left_out.items(), key=lambda kind: (-kind[1], kind[0]))
+    more = f", and {len(kinds) - KINDS_SHOWN} more kinds" if len(kinds) > KINDS_SHOWN else ""
+    return one_line(", ".join(f"{ending} {count}" for ending, count in kinds[:KINDS_SHOWN])) + more
 
 
 @contextmanager

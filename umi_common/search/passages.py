@@ -4,8 +4,12 @@ A passage is a sentence or a line. For each passage p of the text and each term 
 
     idf(t)    = log(1 + number of passages / number of passages that hold t)
     own(p)    = sum of weight(t) * idf(t) over the terms t that p holds
-    beside(p) = sum of weight(t) * idf(t) over the terms t that p lacks and the passage before or after p holds
+    beside(p) = sum of weight(t) * idf(t) over the terms t that p lacks and the passage before or after p, or the title
+                of the text, holds
     score(p)  = own(p) + BESIDE * beside(p)
+
+The title is the first line of the text, if a blank line follows it and it ends no sentence; of a mail, all its headers.
+A title says what the text is about, and the answer is below it, so own(p) = 0 for the passages p of the title.
 
 weight(t) is the number of occurrences of t in the questions of the query, or in all of it, if it holds no question
 beside other text. If t occurs only in the other text, or in the messages before a follow-up question, weight(t) is
@@ -28,6 +32,7 @@ from umi_common.context.pack import PassageOf
 from umi_common.query.followups import follow_up
 from umi_common.query.frames import without_frame
 from umi_common.query.questions import exclusion_in, questions_of
+from umi_common.search.reorder.speaker import mail_headers
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.types import Chunk, Hit
 
@@ -35,6 +40,8 @@ _INSIDE = r"(?:[^\n.!?…。！？।؟۔]|[.!?…](?=\S))"
 """A character that ends no sentence or line."""
 PASSAGE = re.compile(rf"\S(?:{_INSIDE}{{0,200}}(?:(?=\s)|(?!{_INSIDE}))|{_INSIDE}{{200}})[.!?…。！？।؟۔]*")
 """A sentence or a line. If it is longer than about 200 characters, it is divided before a space, if there is one."""
+TITLE_LINE = re.compile(r"\s*[^\n]{0,199}[^\n.!?…。！？।؟۔:](?=\n\s*\n)")
+"""The first line of a text, if a blank line follows it and it ends no sentence."""
 BESIDE = 0.5
 """Weight of the terms that only the passages before and after hold: the sentence or heading before an answer often
 names the answer's subject."""
@@ -75,6 +82,8 @@ def assemble_for(
 def passage_finder(query: str, history: Sequence[str] = ()) -> PassageOf:
     """A function from a chunk to the range [start, end), in characters, of its first passage with the best score.
 
+    Of equal scores, the passage with more terms of the query is taken.
+
     The function returns None for a chunk that holds no term of the query, and caches the passage of each text.
     """
     whole = without_frame(query)
@@ -102,6 +111,12 @@ def _analyzer() -> Analyzer:
     return Analyzer(AnalyzerConfig())
 
 
+def _title_end(text: str) -> int:
+    """The index at which the title of a text ends; 0: the text has none."""
+    title = TITLE_LINE.match(text)
+    return len(title[0]) if title else len(mail_headers(text))
+
+
 def _best_passage(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> tuple[int, int] | None:
     passages = [match.span() for match in PASSAGE.finditer(text)]
     held = [weights.keys() & set(analyzer.terms(text[start:end])) for start, end in passages]
@@ -110,9 +125,12 @@ def _best_passage(text: str, weights: Mapping[str, float], analyzer: Analyzer) -
         for term, weight in weights.items()
         if (count := sum(term in terms for terms in held))
     }
+    title_end = _title_end(text)
+    in_title = sum(end <= title_end for _, end in passages)
     scores = []
     for at, terms in enumerate(held):
-        beside = set().union(*held[max(0, at - 1) : at + 2]) - terms
-        scores.append(sum(values[term] for term in terms) + BESIDE * sum(values[term] for term in beside))
-    best = max(range(len(scores)), key=scores.__getitem__, default=None)
+        own = terms if at >= in_title else frozenset[str]()
+        beside = set().union(*held[:in_title], *held[max(0, at - 1) : at + 2]) - own
+        scores.append(sum(values[term] for term in own) + BESIDE * sum(values[term] for term in beside))
+    best = max(range(len(scores)), key=lambda at: (scores[at], len(held[at])), default=None)
     return None if best is None or not scores[best] else passages[best]

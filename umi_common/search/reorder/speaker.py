@@ -114,12 +114,14 @@ def speaker_of(chunk: Chunk) -> str | None:
     return " ".join(words) if 0 < len(words) <= NAME_WORDS_MAX else None
 
 
-def _sender(text: str) -> re.Match[str] | None:
-    """The match of `SENDER` in the headers with which a text begins; None: it begins with no mail."""
+def mail_headers(text: str) -> str:
+    """The headers of the mail with which a text begins; "": it begins with no mail."""
     headers = HEADERS.match(text)
-    if headers is None or OF_MAIL.search(headers[0]) is None:
-        return None
-    return SENDER.search(headers[0])
+    return "" if headers is None or OF_MAIL.search(headers[0]) is None else headers[0]
+
+
+def _sender(text: str) -> re.Match[str] | None:
+    return SENDER.search(mail_headers(text))
 
 
 def _said(text: str) -> str:
