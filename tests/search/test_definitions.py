@@ -69,6 +69,19 @@ def test_a_text_on_the_other_words_of_the_question_comes_before_the_description(
     assert umi.search(question).ids[0] == right
 
 
+def test_a_command_of_the_query_is_found_before_its_last_words():
+    texts = ["Unpack the archive:\n\n    tar -xzf billing.tar.gz\n\nThen start the service.", "-xzf billing.tar.gz"]
+    others = [
+        "gzip -d billing.tar.gz",
+        "Billing makes billing.tar.gz at night.",
+        "tar -tzf orders.tar.gz",
+        "The roof leaks.",
+    ]
+    with HybridStore.open() as store:
+        store.add([Chunk(text, text) for text in (*texts, *others)])
+        assert DualRetriever(store).search("show me tar -xzf billing.tar.gz").ids[:2] == texts
+
+
 @pytest.mark.parametrize(
     ("line", "name", "defines"),
     [
@@ -82,6 +95,8 @@ def test_a_text_on_the_other_words_of_the_question_comes_before_the_description(
         ("set core.editor first", "core.editor", False),
         ("pub fn read_line(&self)", "read_line", True),
         ("if read_line(x):", "read_line", False),
+        ("-xzf billing.tar.gz", "billing.tar.gz", False),
+        ("- `fs.exists`: whether it is there", "fs.exists", True),
     ],
 )
 def test_a_line_defines_the_name_with_which_it_begins(line, name, defines):

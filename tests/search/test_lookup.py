@@ -644,11 +644,13 @@ def test_a_sentence_is_found_without_its_function_words():
     assert found.ids[0] == DOCSTRINGS[0] and found.trace[STAGE].facts["held"] == 1
 
 
-def test_a_person_is_found_in_a_table_although_others_share_the_first_and_the_last_name():
+@pytest.mark.parametrize("form", ["{0} {1}", "{1}, {0}"])
+def test_a_person_is_found_in_a_table_although_others_share_the_first_and_the_last_name(form):
     firsts, lasts = ("Tara", "Omar", "Lena", "Zoë", "Mia"), ("Hale", "Frost", "Meyer", "Núñez", "Singh")
     people = [(first, last) for last in lasts for first in firsts]
     random.Random(4).shuffle(people)
-    rows = [f"| {first} {last} | 0{417 + 7 * at} {523_400 + 91 * at} |" for at, (first, last) in enumerate(people)]
+    names = [form.format(*person) for person in people]
+    rows = [f"| {name} | 0{417 + 7 * at} {523_400 + 91 * at} |" for at, name in enumerate(names)]
     tables = [
         Chunk(f"t{at // 5}", "| name | phone |\n" + "\n".join(rows[at : at + 5]), source="staff", position=at // 5)
         for at in range(0, 25, 5)
@@ -661,7 +663,8 @@ def test_a_person_is_found_in_a_table_although_others_share_the_first_and_the_la
     with HybridStore.open() as store, DualRetriever(store) as umi:
         store.add([*tables, *notes])
         for at, (first, last) in enumerate(people):
-            for question in (f"what is the phone number of {first} {last}?", f"{first} {last}'s phone, please"):
+            whole = f"{first} {last}"
+            for question in (f"what is the phone number of {whole}?", f"{whole}'s phone, please"):
                 assert umi.search(question, now=NOW).hits[0].chunk.id == f"t{at // 5}", question
 
 

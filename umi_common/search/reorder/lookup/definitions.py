@@ -2,13 +2,15 @@
 
 A reference begins a line with the name that it describes: an option, a setting, the heading of a function, "def". A
 synopsis, an example and other descriptions hold the name elsewhere in a line, often more often. A text defines a name
-if one of its lines begins with it, after no other words than options, their placeholders, and `KEYWORDS`:
+if one of its lines begins with it, after no other words than placeholders, `KEYWORDS` and, if the name is an option,
+further options:
 
     defines                                    does not define
     "--break"                                  "'git grep' [--break] [--heading]"
     "-C NUM, --context=NUM"                    "see --context"
     "### `fs.exists(path, callback)`"          "if fs.exists(path):"
     "    def get_user(self, name):"            "    return get_user(name)"
+    "    notes.txt"                            "-f notes.txt"
 
 A text that defines a name but lacks a rare word of the query is less likely the answer: "gitignore and --no-index" asks
 for the text on both. For candidate i, name p, and the words q of the query beside its names:
@@ -70,12 +72,13 @@ def _with_source(held: Floats, sources: Ints) -> Floats:
 def _defines(text: str, name: re.Pattern[str]) -> bool:
     """Whether a line of a text begins with a name, as the top of this file says."""
     starts = (match.start() for match in name.finditer(text))
-    return any(_may_precede(text[text.rfind("\n", 0, at) + 1 : at]) for at in starts)
+    return any(_may_precede(text[text.rfind("\n", 0, at) + 1 : at], text[at]) for at in starts)
 
 
-def _may_precede(before: str) -> bool:
-    """Whether a line that begins with these characters defines the name behind them."""
+def _may_precede(before: str, first_letter: str) -> bool:
+    """Whether a line that begins with `before` defines the name behind it, which begins with `first_letter`."""
+    known = ("<", "-") if first_letter == "-" else ("<",)
     return not before.lstrip().startswith(BRACKETS) and all(
-        word[0] in "-<" or word.isupper() or word in KEYWORDS or not any(map(str.isalnum, word))
+        word.startswith(known) or word.isupper() or word in KEYWORDS or not any(map(str.isalnum, word))
         for word in before.split()
     )

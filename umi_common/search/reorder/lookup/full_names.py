@@ -1,10 +1,10 @@
 """Find the full names of people as wholes in texts: "phone number of Tara Hale", "Hale, Tara", in a short query also
 "tara hale phone".
 
-A name is looked up if few candidates hold it, while other candidates hold its single words. A middle initial that only
-the query or only the text has does not count; a text with another initial does not hold the name. g of a name is 0 for
-a text that does not hold it, else 1 - offset / length of the text, because a text mostly names its subject first: the
-form of Tara Hale names Tara first, that of her deputy last.
+A name is looked up if few candidates hold it, while other candidates hold its single words. A text may write the last
+name first. A middle initial that only the query or only the text has does not count; a text with another initial does
+not hold the name. g of a name is 0 for a text that does not hold it, else 1 - offset / length of the text, because a
+text mostly names its subject first: the form of Tara Hale names Tara first, that of her deputy last.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from umi_common.stores.lexical.languages import all_function_words
 
 ANY_INITIAL = r"[^\W\d_]"
 """Pattern of a middle initial, for a name that has none in the query: "Maria Hollander" is in "Maria S. Hollander"."""
+LAST_FIRST = r",\s{1,2}"
+"""Pattern of the signs between a last name and a first name: "Hale, Tara"."""
 HOLDERS_MAX = 3
 """Largest number of candidates that hold a full name that is looked up. If more candidates hold it, it is their common
 subject and distinguishes none of them."""
@@ -121,7 +123,11 @@ def _held(texts: Sequence[str], name: str, initials: Mapping[str, str], *, any_c
         return [0.0] * len(texts)
     initial = initials.get(name.lower(), ANY_INITIAL)
     pattern = whole_name(name, rf"{SIGNS}(?:{initial}[\W_]{{1,8}})?", any_case=any_case)
-    found = [pattern.search(text) if maybe else None for text, maybe in zip(texts, may_hold, strict=True)]
+    last_first = whole_name(" ".join(reversed(name.split())), LAST_FIRST, any_case=any_case)
+    found = [
+        pattern.search(text) or last_first.search(text) if maybe else None
+        for text, maybe in zip(texts, may_hold, strict=True)
+    ]
     g = [1.0 - match.start() / len(text) if match else 0.0 for text, match in zip(texts, found, strict=True)]
     others = [text for text, own in zip(texts, g, strict=True) if not own]
     in_several = (_is_in_several(word, others, any_case=any_case) for word in name.split())
