@@ -88,6 +88,8 @@ def index(
         EmbedderError: If the embedder fails on everything, in the whole run or several times in a row.
         StoreError: If the store or the checkpoint fails.
     """
+    if checkpoint is None and hasattr(store, "embedder") and not isinstance(store, type):
+        _check_has_place(store)
     check_store(store, "LangChain's UmiVectorStore holds its store as .store, LlamaIndex's as .client", USED_METHODS)
     limits = ReadLimits(max_file_bytes, pdf_seconds)
     own: Embedder | None = getattr(store, "embedder", None)
@@ -129,11 +131,15 @@ def base_of_sources(store: Any, relative_to: str | os.PathLike[str] | None) -> P
     return None if directory is None else directory.resolve().parent
 
 
+def _check_has_place(store: Any) -> None:
+    """Raise ConfigError if the checkpoint can be neither in the store's directory nor, as the store, in memory."""
+    if store_directory(store) is None and not isinstance(store, HybridStore):
+        raise ConfigError(f"{type(store).__name__} has no directory of its own; name a file: checkpoint='corpus.umi'")
+
+
 def _own_checkpoint(store: Any) -> IngestCheckpoint:
     """The checkpoint in the store's directory, or in memory for a store in memory. A damaged one is made anew."""
     directory = store_directory(store)
-    if directory is None and not isinstance(store, HybridStore):
-        raise ConfigError(f"{type(store).__name__} has no directory of its own; name a file: checkpoint='corpus.umi'")
     if directory is None:
         return IngestCheckpoint(None)
     try:
