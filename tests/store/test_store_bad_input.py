@@ -232,7 +232,11 @@ def test_a_directory_with_a_foreign_file_named_like_one_of_umi_is_left_alone(tmp
 
 
 @pytest.mark.parametrize(
-    "name", ["umi.db.new", "umi.db.new-journal", "embeddings.db-wal", "searches.json.new", "umi.lock"]
+    "name",
+    [
+        *("umi.db.new", "umi.db.new-journal", "embeddings.db-wal", "searches.json.new", "umi.lock"),
+        *("umi.db-ingest", "umi.db-migration.json"),
+    ],
 )
 def test_a_directory_with_what_a_killed_writer_left_before_the_ledger_becomes_a_store(tmp_path, name):
     (tmp_path / name).touch()

@@ -125,7 +125,8 @@ def check_directory(directory: Path, *, must_exist: bool = False) -> None:
         raise NotAStore(f"{directory / FILE} is a directory; give umi a directory of its own")
     if has_ledger:
         return
-    foreign = sorted(names - PROOFS - FOLDERS - BEFORE_LEDGER)
+    others = names - PROOFS - FOLDERS - BEFORE_LEDGER
+    foreign = sorted(name for name in others if not name.startswith(f"{FILE}-"))  # such as umi.db-migration.json
     if names & PROOFS or (names & FOLDERS and not foreign):
         raise LedgerDamaged(f"{directory} has lost {FILE}; restore it from a copy: the other files cannot replace it")
     if foreign:
