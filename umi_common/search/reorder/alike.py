@@ -168,13 +168,13 @@ def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools |
     scores = best.scores.tolist()
     whole = asked.read(typed)
     equal = [whole != () and text.words == whole for text in texts]
-    question = [asks(chunk) for chunk in best.chunks]
 
     def passes(one: int, other: int) -> bool:
         a, b = texts[one], texts[other]
-        may_answer = question[one] != question[other] and a.content == b.content
-        if equal[one] != equal[other] and not may_answer:
-            return equal[one] and scores[one] >= EQUAL_SCORE * scores[other]
+        if equal[one] != equal[other]:
+            may_answer = a.content == b.content and asks(best.chunks[one]) != asks(best.chunks[other])
+            if not may_answer:
+                return equal[one] and scores[one] >= EQUAL_SCORE * scores[other]
         if scores[one] < SCORE * scores[other]:
             return False
         if a.held != b.held:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import permutations
 from unicodedata import normalize
 
 import numpy as np
@@ -125,13 +124,13 @@ def earlier_first(g: Floats, texts: Sequence[str]) -> Floats:
         texts: The n texts. Those above `ALIKE_CHARACTERS` are not raised and raise none.
     """
     offsets = np.round((1.0 - g) * np.array([[len(text)] for text in texts]))
-    holding = [at for at in g.any(axis=1).nonzero()[0].tolist() if len(texts[at]) <= ALIKE_CHARACTERS]
-    words = {at: frozenset(words_in(texts[at])) for at in holding}
+    short = np.array([len(text) <= ALIKE_CHARACTERS for text in texts])
+    larger = (g[:, np.newaxis] > 0) & (g > g[:, np.newaxis]) & (offsets >= offsets[:, np.newaxis])  # (n, n, P)
+    words = [frozenset(words_in(text)) if read else frozenset() for text, read in zip(texts, short, strict=True)]
     raised_g: Floats = g.copy()
-    for one, other in permutations(holding, 2):
+    for one, other in np.argwhere(larger.any(axis=2) & short & short[:, np.newaxis]).tolist():
         if words[one] <= words[other]:
-            no_earlier = (g[one] > 0) & (offsets[other] >= offsets[one])
-            raised_g[one] = np.maximum(raised_g[one], g[other] * no_earlier)
+            raised_g[one] = np.where(larger[one, other], np.maximum(raised_g[one], g[other]), raised_g[one])
     return raised_g
 
 
