@@ -282,13 +282,12 @@ async def _awaited(calls: Sequence[Call], workers: Workers) -> list[CallOutcome]
 
     async def limited(call: Call) -> CallOutcome:
         async with free:
+            if call.arun is None:
+                return await adrive(_single(call), workers)
             try:
-                call = await call.prepared()
-                if call.arun is not None:
-                    return await call.arun()
+                return await call.arun()
             except Exception as error:  # noqa: BLE001 - the body decides how to go on
                 return CallFailure(error)
-            return await workers.answer(call)
 
     if len(calls) == 1:
         return [await limited(calls[0])]
@@ -298,6 +297,12 @@ async def _awaited(calls: Sequence[Call], workers: Workers) -> list[CallOutcome]
     finally:
         for task in tasks:  # after a BaseException of one call, the other tasks still run
             task.cancel()
+
+
+def _single(call: Call) -> Body[CallOutcome]:
+    """The outcome of one call."""
+    (outcome,) = yield (call,)
+    return outcome
 
 
 def free_slots(count: int) -> SimpleQueue[None]:

@@ -28,7 +28,6 @@ from umi_common.runtime.calls import (
     CallOutcome,
     Finished,
     make_together,
-    outcome_of,
     run_here,
 )
 from umi_common.runtime.forks import renew_in_child
@@ -41,18 +40,14 @@ class Workers:
     A forked child starts its own threads and drops its parent's queue.
     """
 
-    _lock: threading.RLock
-    _pools: dict[str, ThreadPoolExecutor]
-    _queue: deque[_Task]
-    """Tasks that wait for a thread."""
-
     def __init__(self) -> None:
         renew_in_child(self, Workers._renew)
 
     def _renew(self) -> None:
         self._lock = threading.RLock()
-        self._pools = {}
-        self._queue = deque()
+        self._pools: dict[str, ThreadPoolExecutor] = {}
+        self._queue: deque[_Task] = deque()
+        """Tasks with a batchable call that wait for a thread."""
 
     def executor(self) -> Executor:
         """The threads for calls that are not batched, and for the searches that continue after them; at most
@@ -89,31 +84,13 @@ class Workers:
             Exception: An error that the body raised.
             StoreClosed: If `close` was called before a thread was free.
         """
-        loop = asyncio.get_running_loop()
-        task = _Task(body, call, loop, loop.create_future())
-        try:
-            self._submit(task)
-            left: tuple[Call, ...] | Finished = await task.future
-            return left
-        finally:
-            task.abandoned = True
-
-    async def answer(self, call: Call) -> CallOutcome:
-        """The outcome of one blocking call, which may be merged with queued calls of the same kind."""
-
-        def body() -> Body[CallOutcome]:
-            (outcome,) = yield (call,)
-            return outcome
-
-        started = body()
-        next(started)
-        finished = await self.run(started, call)
-        assert isinstance(finished, Finished), "the body makes one call"
-        return finished.result
+        task = _Task(body, call, asyncio.get_running_loop().create_future())
+        self._submit(task)
+        return await task.future
 
     def _submit(self, task: _Task) -> None:
         if not task.batchable:
-            alone = self.submit(self._run_alone, task)
+            alone = self.submit(self._run, [task])
             alone.add_done_callback(lambda alone: _refuse([task]) if alone.cancelled() else None)
             return
         with self._lock:
@@ -122,46 +99,35 @@ class Workers:
                 self._pool(SEARCH_THREADS_MAX, "umi-search").submit(self._run_group)
             self._queue.append(task)
 
-    def _dequeued(self) -> list[_Task]:
-        """Remove at most GROUP_MAX tasks from the front of the queue and return them; abandoned tasks are dropped."""
-        tasks: list[_Task] = []
-        with self._lock:
-            while self._queue and len(tasks) < GROUP_MAX:
-                task = self._queue.popleft()
-                if not task.abandoned:
-                    tasks.append(task)
-        return tasks
-
     def _run_group(self) -> None:
-        """Run queued searches in step while their calls can be batched."""
-        group = self._dequeued()
-        try:
-            while group:
-                outcomes = run_here(make_together([task.call for task in group]))
-                with COMPUTE_SLOTS.held():
-                    for task, outcome in zip(group, outcomes, strict=True):
-                        task.step(outcome)
-                _notify([task for task in group if task.outcome is not None])
-                group = [task for task in group if task.outcome is None]
-                for task in [each for each in group if not each.batchable]:
-                    self._submit(task)
-                    group.remove(task)
-        except BaseException as error:
-            for task in group:
-                task.end(error)
-            _notify(group)
-            raise
+        """Run the first GROUP_MAX queued searches."""
+        with self._lock:
+            tasks = [self._queue.popleft() for _ in range(min(GROUP_MAX, len(self._queue)))]
+        self._run(tasks, batchable_only=True)
 
-    def _run_alone(self, task: _Task) -> None:
-        """Run one search whose call cannot be batched and may take long."""
+    def _run(self, tasks: list[_Task], *, batchable_only: bool = False) -> None:
+        """Run searches in step, until their outcomes are known.
+
+        Args:
+            batchable_only: Move a search to another thread before a call that cannot be batched and may take long.
+        """
         try:
-            while not task.abandoned and task.outcome is None:
-                task.step(outcome_of(task.call.run))
+            while tasks := [task for task in tasks if task.outcome is None and not task.abandoned]:
+                outcomes = run_here(make_together([task.call for task in tasks]))
+                with COMPUTE_SLOTS.held():
+                    for task, outcome in zip(tasks, outcomes, strict=True):
+                        task.step(outcome)
+                _notify([task for task in tasks if task.outcome is not None])
+                tasks = [task for task in tasks if task.outcome is None]
+                if batchable_only:
+                    for task in [each for each in tasks if not each.batchable]:
+                        self._submit(task)
+                        tasks.remove(task)
         except BaseException as error:
-            task.end(error)
+            for task in tasks:
+                task.outcome = task.outcome or error
+            _notify(tasks)
             raise
-        finally:
-            _notify([task])
 
 
 @dataclass(slots=True, eq=False)
@@ -171,17 +137,19 @@ class _Task:
     body: Body[Any]
     call: Call
     """The call that the body waits for."""
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Any]
-    abandoned: bool = False
-    """Whether the caller no longer awaits the future."""
+    future: asyncio.Future[tuple[Call, ...] | Finished]
     outcome: Finished | tuple[Call, ...] | BaseException | None = None
-    """The outcome for the future: what `Workers.run` returns or raises; None until then."""
+    """What `Workers.run` returns or raises; None until it is known."""
 
     @property
     def batchable(self) -> bool:
         """Whether the call can be made together with calls of other tasks."""
         return self.call.kind is not None
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether the caller was cancelled, or its event loop is closed."""
+        return self.future.cancelled() or self.future.get_loop().is_closed()
 
     def step(self, outcome: CallOutcome) -> None:
         """Send the body an outcome, and run it to its next calls or its end."""
@@ -189,38 +157,32 @@ class _Task:
             calls = self.body.send([outcome])
             while not calls:  # an empty tuple lets other tasks of an event loop run; here is none
                 calls = self.body.send([])
+            self.call = calls[0]
             if self.abandoned:
                 self.body.close()
+            elif len(calls) > 1 or not self.call.blocks:
+                self.outcome = calls
         except StopIteration as stop:
-            self.end(Finished(stop.value))
+            self.outcome = Finished(stop.value)
         except BaseException as error:  # noqa: BLE001 - the caller gets it
-            self.end(error)
-        else:
-            self.call = calls[0]
-            if self.abandoned or len(calls) > 1 or not self.call.blocks:
-                self.end(calls)
-
-    def end(self, outcome: Finished | tuple[Call, ...] | BaseException) -> None:
-        """Set the outcome, unless one is set already."""
-        if self.outcome is None:
-            self.outcome = outcome
+            self.outcome = error
 
 
 def _refuse(tasks: Iterable[_Task]) -> None:
-    """End tasks that have not begun: their callers get StoreClosed.
+    """Raise StoreClosed in the callers of tasks that have not begun.
 
     Their futures are not cancelled, because an `asyncio.TaskGroup` ignores the cancellation of its tasks.
     """
     for task in tasks:
-        task.end(StoreClosed("the retriever or its store was closed before this search had run; open it again"))
+        task.outcome = StoreClosed("the retriever or its store was closed before this search had run; open it again")
     _notify(tasks)
 
 
 def _notify(tasks: Iterable[_Task]) -> None:
-    """Resolve the tasks on their event loops; each loop is woken once."""
+    """Resolve the futures of tasks on their event loops; each loop is woken once."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Task]] = {}
     for task in tasks:
-        by_loop.setdefault(task.loop, []).append(task)
+        by_loop.setdefault(task.future.get_loop(), []).append(task)
     for loop, own in by_loop.items():
         with suppress(RuntimeError):  # the loop is closed: nothing awaits these tasks
             loop.call_soon_threadsafe(_resolve, own)
@@ -229,9 +191,9 @@ def _notify(tasks: Iterable[_Task]) -> None:
 def _resolve(tasks: Sequence[_Task]) -> None:
     """Set the outcomes of the futures; called on their loop."""
     for task in tasks:
-        if task.future.done():  # the caller was cancelled
+        if task.outcome is None or task.future.done():  # done: the caller was cancelled
             continue
         if isinstance(task.outcome, BaseException):
             task.future.set_exception(task.outcome)
-        elif task.outcome is not None:
+        else:
             task.future.set_result(task.outcome)
