@@ -119,6 +119,8 @@ class Chunk:
         position: Order in `source`, a whole number between -2^62 and 2^62; adjacent chunks differ by 1.
         event_time: Time of the event that the text describes; an aware datetime, kept as UTC.
 
+    NaN, and NaT and NA of pandas, are None in `source`, `position`, `event_time` and `search_text`.
+
     Raises:
         InvalidChunk: If a field has a wrong value; the message names the chunk, the field and the expected value.
     """
@@ -134,6 +136,9 @@ class Chunk:
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
             raise InvalidChunk(f"chunk id {self.id!r}: expected a non-empty string")
+        for name in ("source", "position", "event_time", "search_text"):
+            if _is_missing(getattr(self, name)):
+                object.__setattr__(self, name, None)
         for name in ("id", "text", "search_text", "source"):
             value = getattr(self, name)
             if value is not None or name == "text":
@@ -146,6 +151,8 @@ class Chunk:
             raise InvalidChunk(f"chunk {self.id!r}: search_text is empty; use None to search the text")
         if self.position is not None:
             position: object = self.position
+            if isinstance(position, float) and position.is_integer():  # pandas, of a column with gaps
+                position = int(position)
             if not isinstance(position, (int, np.integer)) or isinstance(position, bool) or abs(int(position)) >= 2**62:
                 raise InvalidChunk(
                     f"chunk {self.id!r}: position {position!r}: expected a whole number between -2^62 and 2^62"
@@ -243,13 +250,16 @@ def plain_value(value: object) -> object:
             return None
         number = float(value)
         return number if value.is_infinite() or Decimal(repr(number)) == value else str(value)
-    if isinstance(value, (date, float)) and value != value:  # NaN, or NaT of pandas, which is a date
-        return None
-    if type(value).__name__ == "NAType":  # of pandas, which may not be installed
+    if _is_missing(value):
         return None
     if isinstance(value, (date, time)):
         return value.isoformat()
     return str(value) if isinstance(value, (UUID, PurePath)) else value
+
+
+def _is_missing(value: object) -> bool:
+    """Whether a value is NaN, or NaT or NA of pandas, which may not be installed. NaT is a date."""
+    return (isinstance(value, (date, float)) and value != value) or type(value).__name__ == "NAType"
 
 
 @dataclass(frozen=True, slots=True)

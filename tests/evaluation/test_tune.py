@@ -154,3 +154,13 @@ def test_the_language_of_a_collection_can_be_tuned():
     )
     assert tuning.settings == {"analyzer.language": "german"}
     assert tuning.test_score == 1.0 > tuning.baseline_test_score
+
+
+def test_a_tuning_prints_on_a_line_what_it_chose_and_whether_that_is_better():
+    space = {"lexical.b": [0.1, 0.9]}
+    tuning = tune(
+        [toy("one"), toy("two")], space, metric="mrr@5", embedder=lambda dataset: HashEmbedder(16), show_progress=False
+    )
+    said = repr(tuning)
+    assert said.startswith(f"Tuning(settings={tuning.settings!r}, metric='mrr@5', test_score={tuning.test_score!r}")
+    assert f"baseline_test_score={tuning.baseline_test_score!r}" in said and len(said) < 200

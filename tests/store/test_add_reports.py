@@ -186,6 +186,29 @@ def test_values_of_pandas_are_those_of_python():
     assert dict(chunk.metadata) == {"when": "2024-05-01T00:00:00"}
 
 
+def test_a_gap_in_a_column_of_a_data_frame_is_no_value_of_the_chunk():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "id": ["a", "b"],
+            "text": ["one", "two"],
+            "source": ["s", None],
+            "position": [4, None],
+            "event_time": pandas.to_datetime(["2024-05-01", None], utc=True),
+            "search_text": pandas.array(["first", None], dtype="string"),
+        }
+    )
+    whole, gaps = (Chunk(**row) for row in frame.to_dict("records"))
+    assert (whole.source, whole.position, whole.search_text) == ("s", 4, "first") and type(whole.position) is int
+    assert gaps == Chunk("b", "two")
+
+
+@pytest.mark.parametrize("field", ["id", "text"])
+def test_a_chunk_without_id_or_text_is_refused_although_the_column_has_a_gap(field):
+    with pytest.raises(InvalidChunk, match=field):
+        Chunk(**{"id": "c", "text": "text", field: float("nan")})
+
+
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**10), max_value=10**10))
 def test_a_decimal_of_up_to_15_digits_is_a_float_with_the_same_digits(value: Decimal):
     stored = Chunk("c", "text", metadata={"k": value}).metadata["k"]

@@ -67,12 +67,12 @@ class Trial:
 class Tuning:
     """The result of `tune`."""
 
-    best: UmiConfig
+    best: UmiConfig = field(repr=False)
     """The configuration with the highest score on the training groups."""
     settings: Mapping[str, Any]
     """Its settings from the search space, by "stage.field"; empty if it is the base configuration."""
     metric: str
-    history: tuple[Trial, ...]
+    history: tuple[Trial, ...] = field(repr=False)
     """All trials in order; the first is the base configuration."""
     test_score: float
     """Score of `best` on the held-out groups."""
