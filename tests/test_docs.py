@@ -99,11 +99,23 @@ UmiQuery("who?", filters=3)
 UmiQuery("who?", time_range="June")
 """
 
+RIGHTLY_TYPED = """
+from umi_common import Chunk, DualRetriever, Hit, HybridStore
+
+tags: list[str] = ["a", "b"]
+store = HybridStore.open()
+store.add([Chunk("a", "pear", metadata={"tags": tags, "years": [2020, 2021], "pair": (1, 2), "user": "ann"})])
+result = DualRetriever(store).search("pear", where={"tags": "a"})
+first: Hit = result[0]
+best: tuple[Hit, ...] = result[:3]
+"""
+
 
 @pytest.mark.slow
 def test_mypy_accepts_the_adapters_pages_and_refuses_wrong_filters_time_ranges_and_arms(tmp_path):
     pages = {page: ["\n".join(blocks(ROOT / "docs" / f"{page}.md"))] for page in ("langchain", "llamaindex")}
-    for page, sources in {**pages, "readme": blocks(ROOT / "README.md"), "wrong": [WRONGLY_TYPED]}.items():
+    pages |= {"readme": blocks(ROOT / "README.md"), "right": [RIGHTLY_TYPED], "wrong": [WRONGLY_TYPED]}
+    for page, sources in pages.items():
         for number, source in enumerate(sources):
             (tmp_path / f"{page}_{number}.py").write_text(source)
     files = sorted(map(str, tmp_path.glob("*.py")))

@@ -13,7 +13,7 @@ from decimal import Decimal
 from enum import Enum
 from os import PathLike
 from pathlib import Path, PurePath
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast, overload
 from uuid import UUID
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from umi_common.errors import InvalidChunk, InvalidTimeRange
 
 Scalar = str | int | float | bool | None
-MetadataValue = Scalar | tuple[Scalar, ...]
+MetadataValue = Scalar | Sequence[Scalar]
 Metadata = Mapping[str, MetadataValue]
 Value = TypeVar("Value")
 
@@ -419,7 +419,11 @@ class SearchResult:
     def __len__(self) -> int:
         return len(self.hits)
 
-    def __getitem__(self, index: int) -> Hit:
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Hit, ...]: ...
+    def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
         return self.hits[index]
 
     @property

@@ -46,7 +46,7 @@ def chroma_metadata(metadata: Metadata) -> dict[str, str | int | float | bool] |
     kept = {
         key: value
         for key, value in metadata.items()
-        if value is not None and not isinstance(value, (tuple, list)) and _usable(key)
+        if isinstance(value, (str, int, float)) and _usable(key)
     }
     return kept or None
 
@@ -100,11 +100,11 @@ def _one_of(key: str, values: tuple[MetadataValue, ...], wanted: bool) -> Iterat
     """The clauses for a key whose value is one of `values` if `wanted`, else none of them: one clause for each type."""
     groups: dict[type, list[Scalar]] = {}
     for value in values:
-        if value is None or isinstance(value, tuple):
-            yield None
-        else:
+        if isinstance(value, (str, int, float)):
             number = _number(value)
             groups.setdefault(type(number), []).append(number)
+        else:
+            yield None
     for group in groups.values():
         exact = all(map(_exact, group))
         if wanted:
@@ -116,7 +116,7 @@ def _one_of(key: str, values: tuple[MetadataValue, ...], wanted: bool) -> Iterat
 
 
 def _ordered(key: str, operator: Operator, bound: MetadataValue) -> ChromaWhere | None:
-    if isinstance(bound, (str, tuple)) or bound is None:
+    if not isinstance(bound, (int, float)):
         return None
     number = _number(bound)
     exact = _exact(number)
