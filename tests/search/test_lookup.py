@@ -898,3 +898,17 @@ def test_the_form_of_a_person_comes_before_the_form_that_names_the_person_last(q
         )
         first = [umi.search(question.format(name), now=NOW).ids[0] for name in PEOPLE]
     assert first == PEOPLE
+
+
+@pytest.mark.parametrize(
+    ("phrase", "holding", "other"),
+    [
+        ("istanbul gezisi", "Arkadaşlar İstanbul gezisi notları", "gezisi olan arkadaşlar notları ve İstanbul"),
+        ("россия великая", "В книге росси\u0301я великая держава", "великая держава в книге про росси\u0301я"),
+        ("दिन रात", "यह बात दिन की है और रात की भी", "दान रीत की बात यहाँ है"),  # equal consonants, other vowel signs
+    ],
+)
+def test_a_phrase_is_found_in_a_text_with_combining_marks(phrase, holding, other):
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add([Chunk("other", other), Chunk("holding", holding)])
+        assert DualRetriever(store).search(f'"{phrase}"').ids[0] == "holding"
