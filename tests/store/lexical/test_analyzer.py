@@ -75,6 +75,7 @@ TABLE = [
         "thanks\U0001f64f see \u2764\ufe0f \U0001f469\u200d\U0001f680",
         "thank \U0001f64f see \u2764 \U0001f469 \U0001f680",
     ),
+    ("press 1\ufe0f\u20e3", "press 1"),
     ("\U0001f44d\U0001f3fd\U0001f44d", "\U0001f44d \U0001f3fd \U0001f44d"),
     ("\u2192 \u2022 \u2014 \u00b0", ""),
     # other scripts: the stemmer of the script, marks inside words

@@ -66,6 +66,8 @@ SAME = {
     "weight": ("0.25 kg", "250 g", "250g", "250 grams", "0,25 Kilogramm", "250,000 mg", "250 grammes"),
     "volume": ("1.5 l", "1,500 ml", "150 cl", "15 dl", "1.5 litres", "1,5 Liter", "1.5-liter", "1.5L"),
     "frost": ("-10 °C", "minus 10 degrees", "\u221210", "(-10)", "temp=-10C", "temp:-10"),
+    "least version": ("Python 3.10+", "3.10", "v3.10+"),
+    "least amount": ("250.000+ euros", "250,000", "250000"),
     "reading": ("19.1C", "19.1 °C", "temp=19.1C", "19.1°C", "19.1 degrees"),
     "voltage": ("3.3V", "3.3 V", "3.3 volts", "U=3.3V;"),
     "percent": ("50%", "50 %", "50 percent"),
@@ -81,6 +83,11 @@ def test_each_way_to_write_a_number_shares_a_term_with_every_other(kind: str):
     for one in SAME[kind]:
         for other in SAME[kind]:
             assert {term for term in TERMS(one) if len(term) > 2} & set(TERMS(other)), (one, other)
+
+
+def test_a_negative_number_with_thousands_is_not_taken_for_a_fraction():
+    assert set(TERMS("-1,234")) == set(TERMS("-1234"))
+    assert "-1.234" in set(TERMS("-1.234")) - set(TERMS("-1,234"))
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from umi_common.errors import ConfigError
 from umi_common.runtime.forks import cached_property
 from umi_common.stores.lexical import languages, numbers_in_text, numbers_in_tokens
 
-ANALYZER_VERSION = 16
+ANALYZER_VERSION = 17
 """Part of the fingerprint of an analyzer; raised with every change of the rules that make terms."""
 PIECES_KEPT = 50_000
 """Largest number of pieces of text whose terms one analyzer caches; see `pieces`."""
@@ -60,7 +60,7 @@ _BEFORE_RAISED = re.compile(r"\d(?=[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2079
 """A digit before a fraction or a raised digit. A space is inserted between them, because NFKC turns 1½ into 11/2, and
 18¹ into 181."""
 _FORMS = {
-    **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff", ""),  # soft hyphen, zero-width signs
+    **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufe0e\ufe0f\ufeff", ""),  # soft hyphen, zero-width signs
     **{"\u2044": "/", "\u066b": ".", "\u066c": ","},
     **dict.fromkeys("\u2018\u2019\u02bb\u02bc\u02be\u02bf\u05f3", "'"),  # Hawai\u02bbi, O\u2018zbek, Qur\u02bean
     **dict.fromkeys("\u0300\u0301", ""),  # accents that NFKC joins with no letter: росси\u0301я
@@ -235,13 +235,14 @@ class Analyzer:
         if token.isalpha() and not token.isascii():
             return self._stemmed((token,))
         token = token.replace(",", "")  # 1,000
-        segments = _segments(token)
+        plain = token.rstrip("+#")
+        segments = _segments(plain)
         terms = [term for segment in segments for term in self._segment_terms(segment)]
-        if segments and token[-1] in "+#":
-            return [*terms, self._lower(token)]
-        codes = [token]
+        if segments and plain != token:
+            terms.append(self._lower(token))  # c++; 3.10+ beside 3.10
+        codes = [plain]
         if len(segments) > 1:
-            codes = _codes(token)
+            codes = _codes(plain)
             terms += [self._joined(code) for code in codes]
             terms += ["".join(_segments(code)) for code in codes if numbers_in_tokens.is_grouped(code)]
         return terms + numbers_in_tokens.common_terms(terms, segments, codes)

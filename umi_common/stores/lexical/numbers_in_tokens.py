@@ -106,8 +106,10 @@ def _dates(code: str) -> list[str]:
     return [f"{year}-{first:02}-{second:02}" for first, second in both if 0 < first <= 12 and 0 < second <= 31]
 
 
-_NEGATIVE = re.compile(r"(?:\A|[=:(])[-\u2212](\d+(?:[.,]\d+)?)(?![\d-])")
-"""A number with its minus sign: -10, (-10), temp=-10."""
+_NEGATIVE = re.compile(r"(?:\A|[=:(])[-\u2212](\d+(?:[.,]\d+)*)(?![\d-])")
+"""A number with its minus sign: -10, (-10), temp=-10, -1,234.50."""
+_THOUSANDS = re.compile(r",(?=\d{3}\b)")
+"""A comma between groups of three digits; any other is a decimal comma."""
 _SIGNS = {"%": "percent", "€": "euro", "$": "dollar", "£": "pound"}
 _SIGN = re.compile(r"(?<=\d)[%€$£]|[€$£](?=\d)|\A[%€£]\Z")
 """A sign of `_SIGNS` behind a digit, a currency before one, or a sign that is alone in its piece, as in "50 %". A "$"
@@ -118,4 +120,4 @@ def signs(piece: str) -> list[str]:
     """Terms for the signs beside a number: the words for percent and currencies, and the number with its minus sign."""
     negative = _NEGATIVE.search(piece)
     words = [_SIGNS[sign] for sign in _SIGN.findall(piece)]
-    return words if negative is None else [*words, "-" + negative[1].replace(",", ".")]
+    return words if negative is None else [*words, "-" + _THOUSANDS.sub("", negative[1]).replace(",", ".")]
