@@ -300,3 +300,21 @@ def test_scores_are_the_same_to_the_last_bit_whatever_the_order_of_the_writes(se
             results = [umi.search(question, limit=30) for question in ("w1 boat1", "w2 w3", "boat4 w7")]
             found.append([[(hit.chunk.id, hit.score) for hit in result.hits] for result in results])
     assert found[0] == found[1]
+
+
+TOOLS = {
+    "hoist": "Hoist\n\nHow the hoist is lifted.\nSee also: Winch.\nRopes, hooks.\nTwo people.",
+    "winch": "---\ntitle: Winch Rules\n---\nTurn slowly.\nNobody stands below.\nThen lock it.",
+    "ladder": "Ladder > Use >\nTurn the ladder.\nRules:\n- two people\n- no ropes\n- lock the hooks",
+    "crane": "The crane lifts in se-\ncret.\nRopes and rules of the winch\nare below.\nPeople turn slowly.",
+}
+
+
+def test_a_text_with_line_ends_of_windows_is_ranked_like_the_same_text_with_those_of_unix():
+    results = []
+    for line_end in ("\n", "\r\n"):
+        with HybridStore.open() as store, DualRetriever(store) as umi:
+            store.add([Chunk(name, text.replace("\n", line_end)) for name, text in TOOLS.items()])
+            questions = ("Who stands below by the Winch Rules?", "turn slowly", "ropes of the hoist", "secret")
+            results.append([[(hit.chunk.id, approx(hit.score)) for hit in umi.search(each)] for each in questions])
+    assert results[0] == results[1]

@@ -100,9 +100,8 @@ class WordLlamaEmbedder(PackagedModel):
         weights, tokenizer = self._loaded()
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         for start in range(0, len(texts), BATCH):
-            # In PDFs and in file names of macOS, é may be two characters, e and an accent, with tokens of their own.
-            clipped = [normalize("NFC", utf8_text(text[:TEXT_CHARACTERS_MAX])) for text in texts[start : start + BATCH]]
-            for row, encoding in enumerate(tokenizer.encode_batch(clipped, add_special_tokens=False), start):
+            plain = [_plain(text[:TEXT_CHARACTERS_MAX]) for text in texts[start : start + BATCH]]
+            for row, encoding in enumerate(tokenizer.encode_batch(plain, add_special_tokens=False), start):
                 if encoding.ids:
                     vectors[row] = weights[encoding.ids].mean(axis=0)
         return unit_rows(vectors)
@@ -118,6 +117,12 @@ class WordLlamaEmbedder(PackagedModel):
 
             weights = load_file(path)["embedding.weight"]
         return np.ascontiguousarray(weights, dtype=np.float32), embedded_tokenizer()
+
+
+def _plain(text: str) -> str:
+    """The text with "\\n" for the "\\r\\n" of Windows, and é as one character, which PDFs and names of files of macOS write
+    as an e and an accent. The model has tokens of their own for "\\r" and for the accent."""
+    return normalize("NFC", utf8_text(text.replace("\r\n", "\n")))
 
 
 @lru_cache(maxsize=1)

@@ -47,6 +47,7 @@ def heading(text: str) -> str | None:
     A heading has at most NAME_WORDS_MAX words, at least NAME_LETTERS_MIN letters or digits, and begins with a capital
     letter, or with a digit if it has several words.
     """
+    text = text.replace("\r\n", "\n")
     path = _PATH.match(text)
     start = path.end() if path else 0
     beginning = text[start : start + HEADING_CHARACTERS]

@@ -35,7 +35,7 @@ Unicode's private use area, so it has no meaning in texts."""
 def with_common_forms(text: str) -> str:
     """The text with the common form behind each number, as in the table above. Each step also reads what the steps
     before it inserted."""
-    if "-\n" in text:
+    if "-\n" in text or "-\r\n" in text:
         text = _CUT_WORD.sub(r"\g<0> \1\2", text)
     text = _ROMAN_DIGIT.sub(_and_decimal, text)
     if "inus " in text:
@@ -68,7 +68,7 @@ def _lower(word: str) -> str:
     return with_plain_letters(word).lower()
 
 
-_CUT_WORD = re.compile(r"([^\W\d_]{2,40})-\n\s*([^\W\d_]{2,40})")
+_CUT_WORD = re.compile(r"([^\W\d_]{2,40})-\r?\n\s*([^\W\d_]{2,40})")
 """A word cut at the end of a line, as in a PDF. It also matches "long-" at the end of a line before "term", so that
 "longterm" is indexed, too."""
 _MINUS = re.compile(r"[mM]inus (?=\d)")
