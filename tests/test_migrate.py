@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from umi_common.embedders import AbsentEmbedder
-from umi_common.errors import ConfigError, CopyDiffers, EmbedderError, ReindexRequired, StoreError
+from umi_common.errors import (
+    ConfigError,
+    CopyDiffers,
+    EmbedderError,
+    InputError,
+    InvalidLimit,
+    ReindexRequired,
+    StoreError,
+)
 from umi_common.migrate import content_hash, migrate
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -163,6 +171,38 @@ def test_a_checkpoint_that_the_target_does_not_bear_out_is_no_use(source, tmp_pa
         assert_same(source, target)
 
 
+@pytest.mark.parametrize("content", ["my only copy", '{"notes": "my only copy"}', "[" * 100_000])
+def test_a_file_of_the_users_own_named_as_checkpoint_by_mistake_stays_as_it_is(source, tmp_path, caplog, content):
+    notes = tmp_path / "notes.json"
+    notes.write_text(content)
+    with hybrid() as target:
+        assert migrate(source, target, checkpoint=notes).copied == SIZE
+    assert notes.read_text() == content
+    assert "notes.json is no checkpoint of a migration; it stays as it is" in caplog.text
+
+
+def test_a_checkpoint_that_cannot_be_written_is_said_before_the_first_chunk_is_copied(source, tmp_path):
+    (tmp_path / "file").write_text("")
+    with hybrid() as target:
+        for path in (tmp_path, tmp_path / "file" / "mark.json"):
+            with pytest.raises(InputError, match="cannot write"):
+                migrate(source, target, checkpoint=path)
+            assert len(target) == 0
+
+
+def test_the_folder_of_a_checkpoint_is_created(source, tmp_path):
+    with hybrid() as target:
+        assert migrate(source, target, checkpoint=tmp_path / "progress" / "mark.json").copied == SIZE
+
+
+@pytest.mark.parametrize("options", [{"page": 0}, {"samples": -1}, {"samples": 2.5}, {"samples": "all"}])
+def test_numbers_out_of_range_are_refused_by_their_names_before_anything_is_copied(source, options):
+    with hybrid() as target:
+        with pytest.raises(InvalidLimit, match=f"{next(iter(options))} is .*expected a whole number"):
+            migrate(source, target, **options)
+        assert len(target) == 0
+
+
 def test_a_second_migration_sends_what_has_changed():
     with hybrid(embedder=HashEmbedder(7)) as source, hybrid() as target:
         source.add(chunks(20))
@@ -186,7 +226,7 @@ def test_names_in_place_of_open_stores_are_refused_with_the_call_that_opens_one(
 @pytest.mark.parametrize("other", [AbsentEmbedder("another/7", 7), HashEmbedder(8)])
 def test_vectors_of_another_model_are_refused(source, other):
     with hybrid(embedder=other) as target:
-        with pytest.raises(ReindexRequired, match=r"hash/7.*give an empty target"):
+        with pytest.raises(ReindexRequired, match=r"hash/7.*give an empty target that was opened"):
             migrate(source, target)
         assert len(target) == 0
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,10 +22,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from umi_common.errors import ConfigError, CopyDiffers, LedgerDamaged, ReindexRequired, StoreError
+from umi_common.errors import ConfigError, CopyDiffers, LedgerDamaged, ReindexRequired, StoreError, writing
 from umi_common.pool import Floats
 from umi_common.progress import progress_bar
 from umi_common.protocols import Embedder, Probe, Store, pages
+from umi_common.stores.batch_checks import checked_count
 from umi_common.types import Chunk
 
 __all__ = ["Migrated", "content_hash", "migrate"]
@@ -50,6 +51,7 @@ LONG_AGO = datetime(2000, 1, 1, tzinfo=timezone.utc)
 """`now` of the sampled queries: a time before most chunks' times, so that scores do not decay by age."""
 IDS_NAMED = 3
 """Largest number of chunk ids that an error lists."""
+log = logging.getLogger("umi")
 
 
 class Movable(Store, Protocol):
@@ -66,7 +68,7 @@ class Migrated:
     chunks: int
     """Number of chunks in each store; all were compared."""
     copied: int
-    """Number of chunks that this run copied; earlier runs copied the others."""
+    """Number of chunks that this run copied; an interrupted run with the same checkpoint copied the others."""
     samples: int
     """Number of sampled queries that were searched in both stores."""
     agreement: float
@@ -86,25 +88,27 @@ def migrate(
     """Copy all chunks and vectors of `source` into `target`, and compare the two stores.
 
     Two vectors count as equal if no coordinate differs by more than 1e-6. Do not write to either store during the call.
-    After a migration, a further call copies chunks that were added or changed in the source since. Before that call,
-    delete in the target the chunks that were deleted in the source.
+    After a migration, a further call copies all chunks again, with those that were added or changed in the source
+    since. Before that call, delete in the target the chunks that were deleted in the source.
 
     Args:
         target: An empty store, or one that an earlier migration from `source` filled.
-        checkpoint: Path of a file for the progress, which is removed at the end. None: after an interruption, a
-            repeated call starts from the first chunk.
+        checkpoint: Path of a file for the progress, which is removed at the end; its folder is created if it does not
+            exist. None: after an interruption, a repeated call starts from the first chunk.
         page: Number of chunks copied or compared at a time, >= 1.
         samples: Number of queries by which the two stores are compared at the end; 0: none, and the agreement is 1.
         show_progress: Whether to show two progress bars, for copying and for comparing.
 
     Raises:
         ConfigError: If an argument is no open store.
-        InvalidLimit: If `page` is not a whole number above 0.
+        InputError: If the checkpoint cannot be written.
+        InvalidLimit: If `page` is not a whole number above 0, or `samples` one of at least 0.
         ReindexRequired: If the stores have different embedders or dimensions.
         StoreError: If the target holds a chunk that the source does not have; nothing is written then.
         CopyDiffers: If the target differs from the source after copying; the message names chunks.
         LedgerDamaged: If a store cannot read some of its chunks; call its verify() and repair(), then migrate again.
     """
+    page, samples = checked_count("page", page, least=1), checked_count("samples", samples, least=0)
     _refuse_other_vectors(source, target)
     mark = MigrationCheckpoint(checkpoint, f"{source!r} -> {target!r}", target)
     if mark.after is None:
@@ -127,8 +131,12 @@ class MigrationCheckpoint:
     and 0 if there is no file, or if the target lacks the chunk `after` or holds fewer than `chunks` chunks.
 
     Args:
-        path: Path of the file; None: the progress is not saved.
-        of: Text that names source and target; a file with another text is ignored.
+        path: Path of the file; None: the progress is not saved. Nor is it if the file is no checkpoint: the file then
+            stays as it is, and the logger `umi` warns.
+        of: Text that names source and target; a checkpoint with another text is replaced.
+
+    Raises:
+        InputError: From any method, if the file cannot be written.
     """
 
     def __init__(self, path: str | Path | None, of: str, target: Store) -> None:
@@ -138,11 +146,24 @@ class MigrationCheckpoint:
         self.chunks = 0
         if self._path is None:
             return
-        with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
-            saved: Any = json.loads(self._path.read_text(encoding="utf-8"))
+        with writing(self._path):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            text = self._path.read_bytes() if self._path.exists() else b""
+        if not text:
+            return
+        try:
+            saved: Any = json.loads(text)
             named, after, chunks = str(saved["of"]), str(saved["after"]), int(saved["chunks"])
-            if named == of and len(target) >= chunks and target.get([after]) != [None]:
-                self.after, self.chunks = after, chunks
+        except (ValueError, KeyError, TypeError, RecursionError):
+            log.warning(
+                "%s is no checkpoint of a migration; it stays as it is, and the progress is not saved. Name another "
+                "file, or remove this one",
+                self._path,
+            )
+            self._path = None
+            return
+        if named == of and len(target) >= chunks and target.get([after]) != [None]:
+            self.after, self.chunks = after, chunks
 
     def advance(self, page: Sequence[Chunk]) -> None:
         """Save the progress after the target acknowledged the chunks of `page`."""
@@ -150,8 +171,9 @@ class MigrationCheckpoint:
         if self._path is not None:
             unfinished = self._path.with_name(f"{self._path.name}.new")
             text = json.dumps({"of": self._of, "after": self.after, "chunks": self.chunks})
-            unfinished.write_text(text, encoding="utf-8")
-            unfinished.replace(self._path)
+            with writing(self._path):
+                unfinished.write_text(text, encoding="utf-8")
+                unfinished.replace(self._path)
 
     def forget(self) -> None:
         if self._path is not None:
@@ -167,8 +189,8 @@ def _refuse_other_vectors(source: Movable, target: Movable) -> None:
     if name != other_name or (dim and other_dim and dim != other_dim):
         raise ReindexRequired(
             f"{source!r} was made with embedder {name!r} ({dim} dimensions) and {target!r} with {other_name!r} "
-            f"({other_dim}), whose vectors do not compare; give an empty target, or add the texts to this one so that "
-            "they are embedded again"
+            f"({other_dim}), whose vectors do not compare; give an empty target that was opened with the source's "
+            "embedder, or add the texts to this one so that they are embedded again"
         )
 
 
