@@ -248,6 +248,21 @@ def test_a_key_without_a_value_does_not_hide_the_next_one_with_the_text_or_the_i
     assert (one.text, one.id, two.text) == ("one", "r1", "two")
 
 
+def test_a_record_with_an_empty_id_gets_the_id_of_its_line(file):
+    (one,) = chunks_of(file("a.jsonl", '{"text": "one", "id": ""}'), source="a.jsonl")
+    assert (one.text, one.id) == ("one", "a.jsonl#1")
+
+
+def test_a_bad_object_of_a_json_array_is_named_by_its_number_and_not_by_a_line(file):
+    records = [{"text": "fine"}, {"text": "bad", "metadata": 3}]
+    with pytest.raises(FileUnreadable, match=r"a\.json record 2: metadata is no object"):
+        chunks_of(file("a.json", json.dumps(records, indent=2)))
+    blank = file("b.json", json.dumps([{"text": "fine"}, {"text": " "}], indent=2))
+    with HybridStore.open(embedder=HashEmbedder(8)) as store:
+        (problem,) = index(store, [blank]).problems
+    assert "b.json: records without text are left out: 1, first record 2" in problem
+
+
 @pytest.mark.parametrize("line", ["[1]", '{"id": 1}', "{", '{"text": "a", "metadata": 3}', '{"text": 5}'])
 def test_a_bad_record_is_named_by_line(file, line):
     with pytest.raises(FileUnreadable, match=r"a\.jsonl line 2: .*expected an object like"):

@@ -35,8 +35,8 @@ from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 
 RULES_VERSION = 16
-"""Version of the rules by which files are cut. Raise it when the chunks of any file change: it is a part of a file's
-version, so the next run then reads all files again."""
+"""Version of the rules by which files are cut. Raise it when the chunks of a kind of file that was read before change:
+it is a part of a file's version, so the next run then reads all files again."""
 TITLES_MAX = 10
 """Largest number of titles that are searched with the passage below them; further outer titles are left out."""
 TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
@@ -71,9 +71,9 @@ class FileChunks:
     unlisted: int = 0
     """Number of further skipped records or pages."""
     blank: list[int] = field(default_factory=list)
-    """Numbers of the lines whose records have no text."""
+    """Numbers of the records without text, counted from 1; in JSONL a record is a line."""
     undated: list[int] = field(default_factory=list)
-    """Numbers of the lines whose records are stored without their time, because it cannot be read as one moment."""
+    """Numbers of the records that are stored without their time, because it cannot be read as one moment."""
     undated_passages: int = 0
     """Number of passages that are stored without their time, in a file without records."""
     notes: list[str] = field(default_factory=list)
@@ -97,13 +97,19 @@ class FileChunks:
         text, records without their time, passages without their time."""
         more = f"{path}: further lines or pages that were skipped: {self.unlisted}; {SKIPPED_LISTED} are listed"
         lines = [*self.skipped, more] if self.unlisted else list(self.skipped)
+        first = f"first {_record_word(path)}"
         if self.blank:
-            lines.append(f"{path}: records without text are left out: {len(self.blank)}, first line {self.blank[0]}")
+            lines.append(f"{path}: records without text are left out: {len(self.blank)}, {first} {self.blank[0]}")
         if self.undated:
-            lines.append(f"{_lost_time(path, 'record', len(self.undated))}; first line {self.undated[0]}")
+            lines.append(f"{_lost_time(path, 'record', len(self.undated))}; {first} {self.undated[0]}")
         if self.undated_passages:
             lines.append(f"{_lost_time(path, 'passage', self.undated_passages)}; write dates as 2026-11-18")
         return lines
+
+
+def _record_word(path: Path) -> str:
+    """The word by which messages count the records of a file; an object of a JSON array may begin on any line."""
+    return "line" if path.suffix.lower() in RECORD_ENDINGS else "record"
 
 
 def _lost_time(path: Path, kind: str, count: int) -> str:
@@ -156,7 +162,7 @@ def chunks_in(
     ending = path.suffix.lower()
     with file_errors(path):
         if ending in RECORD_ENDINGS:
-            found = _records(path, decoded_text(path, content), name, first_line)
+            found = _records(path, decoded_text(path, content).split("\n"), name, first_line)
         elif ending == ".json":
             found = _json(path, content, name)
         elif ending == ".ipynb":
@@ -261,7 +267,7 @@ def _json(path: Path, content: bytes, name: str) -> FileChunks:
         value = None
     records = value if isinstance(value, list) and all(isinstance(each, dict) for each in value) else []
     if records and all(any(isinstance(each.get(key), str) for key in TEXT_KEYS) for each in records):
-        return _records(path, "\n".join(map(json.dumps, records)), name, 1)
+        return _records(path, map(json.dumps, records), name, 1)
     return _file_chunks(_named_passages(path, text), name)
 
 
@@ -348,16 +354,18 @@ ENDINGS = frozenset({*READERS, *RECORD_ENDINGS, *MAIL_ENDINGS, ".ipynb", ".pdf"}
 """Endings of the files in folders that are read. A file given by its own path is read, whatever its ending."""
 
 
-def _records(path: Path, text: str, name: str, first_line: int) -> FileChunks:
+def _records(path: Path, lines: Iterable[str], name: str, first: int) -> FileChunks:
+    """The chunks of records, one in each line; `first` is the number of the first line."""
     found = FileChunks()
-    for number, line in enumerate(text.split("\n"), first_line):
+    for number, line in enumerate(lines, first):
         if line.strip():
             try:
                 chunk = _record(loaded(line), name, number)
             except (ValueError, RecursionError) as error:  # InvalidChunk is a ValueError, too
                 found.skip(
-                    f'{path} line {number}: {error}; expected an object like {{"text": "...", "id": "...", '
-                    '"metadata": {}, "source": "...", "event_time": "2024-06-11T19:15:00Z"}'
+                    f"{path} {_record_word(path)} {number}: {error}; expected an object like "
+                    '{"text": "...", "id": "...", "metadata": {}, "source": "...", '
+                    '"event_time": "2024-06-11T19:15:00Z"}'
                 )
                 continue
             if chunk is None:
@@ -387,7 +395,7 @@ def _record(record: Any, name: str, number: int) -> Chunk | None:
     keys = PlaceKeys(time=_time_key(metadata, TIME_KEYS))
     if not text.strip():
         return None
-    own = _id(name, number) if id is None else str(id)
+    own = _id(name, number) if id in (None, "") else str(id)
     return to_chunk(text, metadata, id=own, keys=keys, source=name, position=number)
 
 
