@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import sqlite3
+import subprocess
+import sys
+
 from umi_common.embedders.cache import FileCache, LruCache
 from umi_common.types import Chunk
 
@@ -44,6 +48,19 @@ def test_a_damaged_file_is_deleted_and_holds_nothing_of_removed_texts(tmp_path, 
     cache.keep([])
     assert "cache.db is damaged" in caplog.text
     assert "still holds" not in caplog.text
+
+
+def test_no_other_process_writes_the_file_while_this_one_does(tmp_path):
+    """POSIX drops a process's locks on a file when it closes any of its handles of this file."""
+    cache = FileCache(tmp_path / "cache.db", "model", 4, pack=str.encode, unpack=bytes.decode)
+    cache.put({"a": "value"})
+    writer = sqlite3.connect(tmp_path / "cache.db")
+    writer.execute("BEGIN IMMEDIATE")
+    assert cache.get(["a"]) == {"a": "value"}
+    script = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
+    other = subprocess.run([sys.executable, "-c", script, tmp_path / "cache.db"], capture_output=True, text=True)
+    writer.close()
+    assert "database is locked" in other.stderr
 
 
 def _full(*arguments):

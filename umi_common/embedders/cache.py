@@ -9,7 +9,7 @@ import sqlite3
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Generic, TypeVar
@@ -191,7 +191,8 @@ class FileCache(Generic[Value]):
             if inode_of(self._path.parent) != self._directory:
                 raise sqlite3.OperationalError("its directory was deleted, renamed or replaced")
             if self._writable:
-                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, self._mode))
+                with suppress(FileExistsError):  # closing a handle of an existing file would drop SQLite's locks on it
+                    os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, self._mode))
             with closing(sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS)) as connection, connection:
                 if self._writable:
                     connection.execute("PRAGMA synchronous=OFF")
