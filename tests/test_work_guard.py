@@ -6,6 +6,8 @@ reads.
 
 from __future__ import annotations
 
+import cProfile
+import pstats
 import sqlite3
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.config import AnalyzerConfig, LexicalConfig
+from umi_common.files import index
 from umi_common.sim import CountingEmbedder, HashEmbedder, ScriptedLLM
 from umi_common.stores import corpus_stats as calibration
 from umi_common.stores.dense import cosines as dense
@@ -195,6 +198,20 @@ def test_what_is_stored_already_costs_no_embedding_and_writes_nothing(store, cou
     store.add(chunks(600))
     assert counts.embedded == (0, 0)
     assert not [statement for statement in counts.sql if statement.startswith(("INSERT", "UPDATE", "DELETE"))]
+
+
+def test_indexing_many_small_files_costs_each_file_the_same(tmp_path):
+    def calls_for(count: int) -> int:
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        for number in range(count):
+            (folder / f"{number}.txt").touch()
+        with HybridStore.open(embedder=HashEmbedder(16)) as store, cProfile.Profile() as profile:
+            index(store, [folder], checkpoint=tmp_path / f"{count}.db")
+        return pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
+
+    few, many = calls_for(400), calls_for(1600)
+    assert many < 4.5 * few
 
 
 def test_opening_costs_the_same_statements_for_any_number_of_chunks(counts, tmp_path):

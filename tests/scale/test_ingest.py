@@ -133,6 +133,15 @@ class TestWhatIsWrong:
         assert "holds id 'r0' twice" in str(problem)
         assert store.get(["r0"])[0].position == 1
 
+    def test_an_id_twice_in_a_changed_file_is_reported_once_although_the_file_also_waits_for_a_taken_id(
+        self, store, docs
+    ):
+        write_records(docs / "x.jsonl", [900, 901])
+        ingest(store, [docs])
+        write_records(docs / "x.jsonl", [901, *range(1000, 1200), 901, 7])  # 900 is stale, and a.jsonl has 7
+        problems = [str(problem) for problem in ingest(store, [docs]).problems]
+        assert sorted(problem.split("holds id ")[1][:12] for problem in problems) == ["'r7', which ", "'r901' twice"]
+
     def test_a_text_that_the_embedder_fails_on_costs_its_part_only(self, store, docs):
         (docs / "d.md").write_text("poison")
         model = FaultyEmbedder(HashEmbedder(16), fail_on="poison")

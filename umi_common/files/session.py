@@ -78,10 +78,12 @@ class IngestSession:
     Args:
         store: The session removes stale chunks from it; the caller writes new chunks.
         checkpoint: The session closes it, even if this constructor raises an error.
+        embedder: Name of the model that embeds the chunks.
         roots: Absolute paths of the files and folders to index.
         base: Folder to which sources are relative; None: sources are absolute paths.
         own_checkpoint: Whether the checkpoint is in the store's directory; False: the caller named its file.
-        part_bytes, remove_missing, follow_symlinks, on_file: As in `run.index`.
+        part_bytes, show_progress, remove_missing, follow_symlinks, on_file: As in `run.index`.
+        limits: Limits of reading a file.
 
     Raises:
         ConfigError, ReindexRequired: As `check_belongs`, and if `part_bytes` is less than 1.
@@ -189,16 +191,18 @@ class IngestSession:
         A file is read just before its parts are yielded. `stop` is called between files and between batches.
         """
         batch: list[FilePart] = []
+        batch_bytes = 0
         for number, (path, size) in enumerate(self._files, start=1):
             if stop():
                 self.report.stopped = True
                 break
             for part in self._examine(path, size):
                 batch.append(part)
-                if sum(part.size for part in batch) >= self._part_bytes:
+                batch_bytes += part.size
+                if batch_bytes >= self._part_bytes:
                     self._record_begin(batch)
                     yield batch
-                    batch = []
+                    batch, batch_bytes = [], 0
                     if stop():
                         self.report.stopped = True
                         return
@@ -359,7 +363,7 @@ class IngestSession:
             for part in (part for part in file.parts if part.key not in file.left):
                 ids = [chunk.id for chunk in chunks_of_part(part, self.pdf).chunks]
                 twice = [id for id in ids if parts.setdefault((part.source, id), part) is not part]
-                if twice:
+                if twice and not file.waiting:  # the chunks of a waiting file are compared after the second round, too
                     message = f"{part.path} {id_twice(twice[0])}"
                     self.report.problems.append(Problem(part.source, FileUnreadable.__name__, message))
                     file.skipped = True
