@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
 from evaluation_toys import toy
 
 from umi_common import Chunk, UmiConfig
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, MissingExtra
 from umi_common.evaluation import Between, Dataset, Query, compare, tune
 from umi_common.evaluation.tune import _candidates, split_by_group, with_settings, write_toml
 from umi_common.sim import HashEmbedder
@@ -65,6 +66,25 @@ def test_random_draws_are_seeded_and_stay_inside():
     assert all(1.0 <= settings["lexical.k1"] <= 2.0 for settings in draws)
 
 
+def test_random_draws_of_a_setting_that_is_a_whole_number_are_whole_and_reach_both_ends():
+    draws = list(_candidates({"rerank.pool": Between(20, 22), "lexical.k1": Between(1, 2)}, "random", 60, 7))
+    assert {settings["rerank.pool"] for settings in draws} == {20, 21, 22}
+    assert len({settings["lexical.k1"] for settings in draws}) == 60
+    tuning = tune(GROUPS, {"rerank.pool": Between(20, 80)}, method="random", trials=2, show_progress=False)
+    assert len(tuning.history) == 3
+
+
+def test_a_metric_that_needs_more_hits_than_a_search_returns_is_refused_before_anything_is_searched():
+    with pytest.raises(ConfigError, match="recall@200 needs 200 hits; a search returns at most 100"):
+        tune(GROUPS, {"lexical.k1": [1.0]}, metric="recall@200", embedder=pytest.fail, show_progress=False)
+
+
+def test_without_ir_measures_nothing_is_searched(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ir_measures", None)
+    with pytest.raises(MissingExtra, match="ir-measures"):
+        tune(GROUPS, {"lexical.k1": [1.0]}, embedder=pytest.fail, show_progress=False)
+
+
 @pytest.mark.parametrize(
     ("space", "method", "complaint"),
     [
@@ -79,6 +99,8 @@ def test_random_draws_are_seeded_and_stay_inside():
         ({"bm25.k1": [1.0]}, "grid", "expected stage.field"),
         ({"lexical.k9": [1.0]}, "grid", "k9"),
         ({"lexical.b": [1.5]}, "grid", "lexical.b"),
+        ({5: [1.0]}, "grid", "5 is no setting; expected stage.field"),
+        ({5: Between(0, 1)}, "random", "5 is no setting; expected stage.field"),
     ],
 )
 def test_a_wrong_space_is_refused_before_anything_is_searched(space, method, complaint):

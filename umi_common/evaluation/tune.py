@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from umi_common.config import UmiConfig, check_settings
-from umi_common.errors import ConfigError, writing
+from umi_common.errors import ConfigError, optional_module, writing
 from umi_common.evaluation.datasets import Dataset, by_set, judged_datasets
 from umi_common.evaluation.metrics import parse_metric, score_rankings
 from umi_common.evaluation.systems import EmbedderChoice, Stores, UmiSystem, open_system
@@ -36,7 +36,7 @@ TRIALS = 30
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """A range of numbers; random search draws from it uniformly."""
+    """A range of numbers. Random search draws from it uniformly; whole numbers if the setting and both ends are."""
 
     low: float
     high: float
@@ -139,11 +139,15 @@ def tune(
 
     Raises:
         ConfigError: If an argument is wrong, or no query has a relevant document. Raised before the first search.
+        MissingExtra: If ir-measures is not installed.
     """
     datasets = judged_datasets(datasets)
     check_settings(base)
     base = UmiConfig() if base is None else base
-    parse_metric(metric)
+    _, cut = parse_metric(metric)
+    if cut is not None and cut > LIMIT_MAX:
+        raise ConfigError(f"{metric} needs {cut} hits; a search returns at most {LIMIT_MAX}")
+    optional_module("ir_measures", "ir-measures", "eval")  # the metrics need it after the first search
     for name, number in (("trials", trials), ("patience", patience)):
         if number is not None and (not isinstance(number, int) or number < 1):
             raise ConfigError(f"{name} is {number!r:.40}; expected a whole number above 0, or None")
@@ -187,6 +191,8 @@ def _candidates(space: Space, method: str, trials: int | None, seed: int) -> Ite
     if not isinstance(space, Mapping):
         raise ConfigError(f"space is {type(space).__name__}; expected choices by setting: {{'lexical.k1': [0.9, 1.2]}}")
     for name, choices in space.items():
+        if not isinstance(name, str):
+            raise ConfigError(f"{name!r} is no setting; expected stage.field, as in {{'lexical.k1': [0.9, 1.2]}}")
         if isinstance(choices, str) or not isinstance(choices, (Iterable, Between)):
             raise ConfigError(f"{name} is {choices!r:.40}; expected a list of choices, or Between(low, high)")
     lists = {name: list(choices) for name, choices in space.items() if not isinstance(choices, Between)}
@@ -206,13 +212,20 @@ def _candidates(space: Space, method: str, trials: int | None, seed: int) -> Ite
         rng = random.Random(seed)
         for _ in range(TRIALS if trials is None else trials):
             yield {
-                name: rng.uniform(choices.low, choices.high)
-                if isinstance(choices, Between)
-                else rng.choice(lists[name])
+                name: _drawn(name, choices, rng) if isinstance(choices, Between) else rng.choice(lists[name])
                 for name, choices in space.items()
             }
     else:
         raise ConfigError(f"method {method!r}; expected 'grid' or 'random'")
+
+
+def _drawn(name: str, between: Between, rng: random.Random) -> float:
+    """A value for the setting `name`."""
+    stage, _, field = name.partition(".")
+    usual = getattr(getattr(UmiConfig(), stage, None), field, None)
+    if type(usual) is type(between.low) is type(between.high) is int:
+        return rng.randint(between.low, between.high)
+    return rng.uniform(between.low, between.high)
 
 
 def with_settings(config: UmiConfig, settings: Mapping[str, Any]) -> UmiConfig:
