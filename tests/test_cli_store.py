@@ -393,6 +393,15 @@ def test_an_error_is_one_line_with_its_fix(tmp_path, arguments, code, said):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_path_where_no_store_can_be_made_is_not_advised_for_one(tmp_path):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("The roofers want nine thousand.")
+    file = umi("search", "x", "--store", "notes/a.txt", cwd=tmp_path)
+    assert file.stderr.strip() == f"umi: {tmp_path / 'notes' / 'a.txt'} is a file; a store is a directory"
+    folder = umi("search", "x", "--store", "notes", cwd=tmp_path)
+    assert folder.stderr.strip().endswith("notes holds 'a.txt' and no umi.db; give umi a directory of its own")
+
+
 def test_a_question_without_quotation_marks_is_told_to_have_them(tmp_path):
     done = umi("search", "what", "do", "they", "want?", cwd=tmp_path)
     assert done.returncode == 2

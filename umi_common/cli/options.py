@@ -47,14 +47,16 @@ def opened(store: Path, *, writing: bool = False, embedder: Any = None) -> Hybri
     """Open an existing store, for reading only unless `writing`; `embedder` as in `HybridStore.open`.
 
     Raises:
-        NotAStore: If the directory holds no store; the message says how to create one.
+        NotAStore: If the directory holds no store. The message says how to create one, or why that is not possible.
     """
     from umi_common.stores.batch_checks import checked_directory
     from umi_common.stores.embedded.directory import check_directory
     from umi_common.stores.embedded.hybrid import HybridStore
 
+    directory = checked_directory(store)
+    check_directory(directory)
     try:
-        check_directory(checked_directory(store), must_exist=True)
+        check_directory(directory, must_exist=True)
     except NotAStore as error:
         raise NotAStore(f"{store} holds no store; make one: umi index FOLDER --store {quoted(store)}") from error
     return HybridStore.open(store, read_only=not writing, embedder=embedder)
@@ -88,7 +90,7 @@ def opened_retriever(store: Path, config: Path | None, *, writable: bool = False
     settings = UmiConfig.load(config)
     model = settings.embedder.model
     with HybridStore.open(store, embedder=model) if writable else opened(store, embedder=model) as source:
-        source.reconfigure(source.config.replaced(embedder=settings.embedder))
+        source.reconfigure(source.config.replaced(embedder=settings.embedder))  # such as its limits of calls
         with DualRetriever(source, config=settings, clock=lambda: datetime.now().astimezone()) as umi:
             yield umi
 
