@@ -137,7 +137,8 @@ class Chunk:
         if not isinstance(self.id, str) or not self.id:
             raise InvalidChunk(f"chunk id {self.id!r}: expected a non-empty string")
         for name in ("source", "position", "event_time", "search_text"):
-            if _is_missing(getattr(self, name)):
+            value = getattr(self, name)
+            if value is not None and type(value) not in (str, int) and _is_missing(value):
                 object.__setattr__(self, name, None)
         for name in ("id", "text", "search_text", "source"):
             value = getattr(self, name)
