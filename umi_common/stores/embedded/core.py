@@ -66,11 +66,15 @@ class Indexes:
         """Build the indexes from the saved arrays and the ledger's later rows; if `fresh`, or if the arrays are
         unusable, from all rows of the ledger."""
         with self.lock:
-            self.snapshot = self._loaded(fresh=fresh, columns=self.snapshot.row_data.columns is not None)
+            filtered = self.snapshot.row_data.columns is not None
+            snapshot = self._loaded(fresh=fresh)
+            if filtered:  # no later search waits for the columns
+                snapshot.row_data.lazy.read_columns(frozenset())
+            self.snapshot = snapshot
             self.stale = False
 
-    def _loaded(self, *, fresh: bool = False, columns: bool = False) -> StoreSnapshot:
-        return RowData(self._ledger, self._directory, self._analyzer, fresh=fresh, columns=columns).snapshot
+    def _loaded(self, *, fresh: bool = False) -> StoreSnapshot:
+        return RowData(self._ledger, self._directory, self._analyzer, fresh=fresh).snapshot
 
     def apply(self, change: Change) -> None:
         """Add the change of a commit to the indexes, unless `follow` has already done so."""
@@ -112,7 +116,7 @@ class Indexes:
     def read_columns(self, keys: Set[str]) -> None:
         """Read the metadata columns, unless those of these keys were read, and add the commits up to the moment of
         reading."""
-        self.snapshot.row_data.read_columns(keys)
+        self.snapshot.row_data.lazy.read_columns(keys)
         if self.snapshot.with_columns(keys) is None:
             self._ledger.retry_read(self._catch_up)
 
@@ -299,7 +303,7 @@ class Core:
             LedgerDamaged: If the ledger lacks a chunk that was not removed.
         """
         with COMPUTE_SLOTS.held():
-            found = self.indexes.snapshot.row_data.chunks(seqs)
+            found = self.indexes.snapshot.row_data.lazy.chunks(seqs)
         if lost := self.lost([seq for seq in seqs if seq not in found]):
             raise LedgerDamaged(f"the ledger has lost row {lost[0]}; restore umi.db from a copy")
         return found

@@ -119,7 +119,7 @@ def _search(
     if request.referring() and len(rows) > REFERENCES_ROWS_MAX:
         trace.facts["references"] = f"off above {REFERENCES_ROWS_MAX} rows"
     else:
-        named, links = search.references(row_data.names, lexical, found, partial(_terms, snapshot))
+        named, links = search.references(row_data.lazy.names, lexical, found, partial(_terms, snapshot))
     chosen = search.candidates(lexical, found, named, links)
     fields = search.scored(lexical, chosen, alone=dense is None)
     vectors = snapshot.vectors.take(chosen, axis=0)
@@ -169,7 +169,7 @@ def _dense_arm(snapshot: StoreSnapshot, queries: Vectors, scan: Scan | None, sea
 def _terms(snapshot: StoreSnapshot, rows: Sequence[int]) -> list[Sequence[str]]:
     """The terms of each row's indexed text; empty if the chunk was removed after the snapshot."""
     seqs = snapshot.rows.seq[rows].tolist()
-    chunks = snapshot.row_data.chunks(seqs)  # not `Core.chunks`: it would acquire a second compute slot
+    chunks = snapshot.row_data.lazy.chunks(seqs)  # not `Core.chunks`: it would acquire a second compute slot
     return [snapshot.lexical.analyzer.terms(chunks[seq].indexed_text) if seq in chunks else () for seq in seqs]
 
 
