@@ -293,6 +293,11 @@ def test_a_plain_json_array_keeps_its_order(strings: list[str]):
     assert places == sorted(places)
 
 
+def test_variations_may_hold_many_brackets():
+    wanted = ("what is [[[[[[[[[ in a log", "nine nested brackets")
+    assert parse_reply(json.dumps(dict(enumerate(wanted, 1))), query="brackets") == wanted
+
+
 def test_a_question_about_an_error_of_a_server_has_its_variations():
     wanted = ("502 Bad Gateway causes", "nginx error 502")
     for reply in (json.dumps(wanted), "\n".join(wanted), "- 502 Bad Gateway causes\n- nginx error 502"):

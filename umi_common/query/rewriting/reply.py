@@ -1,21 +1,17 @@
-"""Read query variations from an LLM's reply: JSON, almost JSON, or a list of lines, with or without text around it.
+"""Choose query variations from an LLM's reply.
 
-The reply is untrusted. Its length and the depth of its brackets are checked before it is parsed. Every step takes time
-linear in its length; JSON parsing starts at most `STARTS_MAX` times. Its strings are only used as queries.
+The reply is untrusted. Its length is checked before it is parsed, and its strings are only used as queries.
 """
 
 from __future__ import annotations
 
-import html
-import json
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate
 
 from umi_common.config import RewriteConfig
+from umi_common.query.rewriting.string_list import begins_with_item, listed_strings, quoted_items
 
 REPLY_CHARS_MAX = 65_536
 """Largest number of characters of a reply that is parsed; three variations need a few hundred."""
@@ -31,8 +27,6 @@ _REFUSED_TASK = re.compile(
     r"\b(?:can't|cannot|can not|won't|unable to|not able to)\s+"
     r"(?:help|assist|comply|answer|provide|rewrite|fulfil|do that|process|generate)"
 )
-_QUOTED_LINES = re.compile(r"\s*([\"'])[^\n]*\1,?[ \t\r]*\n\s*\1")
-"""Matches two lines in quotation marks at the beginning of a reply."""
 _SERVER_ERROR = re.compile(
     r"(?:<!doctype html|<html\b|\{\s*\"(?:errors?|detail)\"\s*:|upstream connect error\b"
     r"|(?:http/[\d.]+\s+|error:?\s+)?(?:[45]\d\d:?\s+)?"
@@ -46,39 +40,9 @@ _QUOTING = " \t\r\n\"'*_>`"
 _SUFFIX = re.compile(r"(?<=\w{3})(?:ings?|ed|es|s)$")
 _JOINERS = "\u200c\u200d"
 """Zero-width characters that are part of the spelling in several scripts."""
-
-DEPTH_MAX = 8
-"""Deepest nesting of brackets that is parsed as JSON; a list of strings needs 2."""
-STARTS_MAX = 8
-"""Largest number of brackets in a reply at which JSON parsing is tried."""
-LINE_CHARS_MAX = 120
-"""Largest number of characters of a line without bullet or number that is read as a variation."""
-
-_MARK = re.compile(
-    r"\s{0,20}(?:[-*\u2022\u2013\u2014+]|\(?\d{1,3}[.):\]]|\(?[a-z][.)]|\d{1,3}\s*-"
-    r"|\*{0,2}(?:query|question|variation|alternative|version) ?\d{1,2}[.):]\*{0,2})\s{1,20}(?=\S)",
-    re.I,
-)
-_NUMBER = re.compile(r"\s{0,20}\(?(\d{1,3})[.):\]]\s{1,20}(?=\S)")
-_ELEMENT = re.compile(r"<(\w{1,20})(?:\s[^<>]{0,200})?>([^<>]{1,2000})</\1>")
-_TAG = re.compile(r"</?\w{1,20}(?:\s[^<>]{0,200})?>")
-_LIST_MENTIONED = re.compile(r"^\s{0,20}\w[^\n\[:]*\[[^\n\]]*\][^\n]*:[ \t\r]*\n(?=\s*\S)", re.M)
-"""Matches a line that mentions a list and announces another one: `I kept the term ["login"] out of these:`."""
-_FENCE = re.compile(r"^\s{0,20}```[\w-]{0,20}\s{0,20}$", re.M)
 _THINKING_BEGINS = re.compile(r"<think(?:ing)?>|<reasoning>|\[THINK\]|<\|channel\|>analysis")
 _THINKING_ENDS = re.compile(r"</think(?:ing)?>|</reasoning>|\[/THINK\]|<\|channel\|>final<\|message\|>")
 """The marks that begin and end the thinking of Qwen and DeepSeek, of Claude, of Mistral's models and of gpt-oss."""
-_SMART_QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"'})
-_QUOTE_OR_END = re.compile(r"[\"'`\]]")
-_DIGITS = re.compile(r"\d+")
-_VARIATION_KEYS = (
-    *("variation", "rewrite", "rewritten", "rewritten_query", "paraphrase", "alternative", "search_query"),
-    *("query", "question", "text", "phrase", "string", "value"),
-)
-"""Keys of a JSON object whose value is the variation rather than its kind, number or reason; the surest first."""
-_PROSE = re.compile(r"^\{|[.!]$")
-"""Matches a line that is no variation: the beginning of a JSON object, or a sentence."""
-_AFTER_STRING = frozenset(",]}:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +76,13 @@ def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) ->
     if not answer.strip():
         return Reply((), "reply repeats the prompt")
     answer = _without_thinking(answer)
-    if _begins_with_refusal(answer):
+    if not begins_with_item(answer) and _REFUSAL.match(_folded(answer.lstrip(_QUOTING))):
         return Reply((), "refusal")
     if _SERVER_ERROR.match(answer.strip()):
         return Reply((), "error of a server")
-    strings = _strings_of(answer)
+    strings = listed_strings(answer)
     if strings is None:
         return Reply((), "no list of strings in the reply")
-    strings = _unnumbered(strings)
     if len(strings) > STRINGS_MAX:
         return Reply((), f"list of more than {STRINGS_MAX} strings")
     variations = _chosen(strings, query, config)
@@ -129,7 +92,7 @@ def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) ->
 
 
 def _chosen(strings: Iterable[str], query: str, config: RewriteConfig) -> tuple[str, ...]:
-    seen = {_gist(query), *(_gist(example) for example in _quoted_items(config.template))}
+    seen = {_gist(query), *(_gist(example) for example in quoted_items(config.template))}
     chosen: list[str] = []
     for string in strings:
         variation = _clean(string)
@@ -146,17 +109,11 @@ def _chosen(strings: Iterable[str], query: str, config: RewriteConfig) -> tuple[
 
 def _clean(string: str) -> str | None:
     """The string as one line of printable text; None if it has a NUL, a surrogate or no printable character."""
-    if "\0" in string or any("\ud800" <= char <= "\udfff" for char in string):
+    categories = [(char, unicodedata.category(char)) for char in string]
+    if any(char == "\0" or category == "Cs" for char, category in categories):
         return None
-    kept = (_printable(char) for char in string)
-    return " ".join("".join(kept).split()) or None
-
-
-def _printable(char: str) -> str:
-    category = unicodedata.category(char)
-    if category == "Cc":
-        return " "
-    return "" if category == "Cf" and char not in _JOINERS else char
+    visible = ((char, category) for char, category in categories if category != "Cf" or char in _JOINERS)
+    return " ".join("".join(" " if category == "Cc" else char for char, category in visible).split()) or None
 
 
 def _gist(text: str) -> str:
@@ -164,7 +121,7 @@ def _gist(text: str) -> str:
 
     "C", "C++" and "C#" differ, but a hashtag equals its word.
     """
-    folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'").replace("'s", "")
+    folded = _folded(unicodedata.normalize("NFKC", text)).replace("'s", "")
     words = "".join(char if _in_word(char) else " " for char in folded).split()
     return " ".join(filter(None, (_SUFFIX.sub("", word.lstrip("#+")) for word in words)))
 
@@ -174,17 +131,13 @@ def _in_word(char: str) -> bool:
     return char.isalnum() or char in "_#+" or unicodedata.category(char).startswith("M")
 
 
-def _begins_with_refusal(answer: str) -> bool:
-    """Whether an answer begins with a refusal and not with a bullet or with several lines in quotation marks."""
-    if _MARK.match(answer) or _QUOTED_LINES.match(answer):
-        return False
-    start = answer.lstrip(_QUOTING)[:80].casefold().replace("\u2019", "'")
-    return _REFUSAL.match(start) is not None
-
-
 def _is_refusal(variation: str) -> bool:
-    text = variation.casefold().replace("\u2019", "'")
+    text = _folded(variation)
     return _REFUSAL.match(text) is not None and _REFUSED_TASK.search(text) is not None
+
+
+def _folded(text: str) -> str:
+    return text.casefold().replace("\u2019", "'")
 
 
 def _without_echo(text: str, template: str) -> str:
@@ -197,79 +150,6 @@ def _without_echo(text: str, template: str) -> str:
     return text
 
 
-def _strings_of(answer: str) -> list[str] | None:
-    """The strings of the list in an answer, in order; None if it has no list.
-
-    Code fences are removed, and so are lines that mention one list and announce another. Then these forms are tried in
-    turn:
-
-    1. the first JSON value with one list of strings;
-    2. quoted items after a bracket: with single or smart quotes, a trailing comma, or cut short;
-    3. the texts of XML elements;
-    4. lines with bullets or numbers;
-    5. two to ten short lines without them.
-    """
-    answer = _LIST_MENTIONED.sub("", _FENCE.sub("", answer)).strip()
-    for text in dict.fromkeys((answer, answer.translate(_SMART_QUOTES))):
-        strings = _first_json_list(text)
-        if strings is not None:
-            return strings
-        if items := _quoted_items(text):
-            return items
-    return _elements(answer) or _lines(answer)
-
-
-def _elements(answer: str) -> list[str]:
-    """The texts of the XML elements with the most frequent name, such as `<query>...</query>`.
-
-    Of names that are equally frequent, the one that occurs last. [] if there is text outside the elements, except lines
-    that end with a colon.
-    """
-    outside = _TAG.sub("", _ELEMENT.sub("", answer)).splitlines()
-    if any(line.strip() and not line.rstrip().endswith(":") for line in outside):
-        return []
-    found = _ELEMENT.findall(answer)
-    commonest = Counter(name for name, _ in reversed(found)).most_common(1)
-    return [html.unescape(text) for name, text in found if name == commonest[0][0]]
-
-
-def _unnumbered(strings: list[str]) -> list[str]:
-    """The strings without their numbers, if they are numbered 1, 2, 3 and so on."""
-    found = [_NUMBER.match(string) for string in strings]
-    if not all(number and int(number[1]) == expected for expected, number in enumerate(found, 1)):
-        return strings
-    return [_NUMBER.sub("", string, count=1) for string in strings]
-
-
-def _quoted_items(text: str) -> list[str]:
-    """The quoted items after the first bracket: `['a', "b", ` gives a and b."""
-    items: list[str] = []
-    position = text.find("[") + 1
-    while position:
-        mark = _QUOTE_OR_END.search(text, position)
-        end = None if mark is None or mark[0] == "]" else _closing(text, mark.start())
-        if mark is None or end is None:
-            break
-        items.append(text[mark.end() : end].replace("\\" + mark[0], mark[0]))
-        position = end + 1
-    return items
-
-
-def _closing(text: str, opening: int) -> int | None:
-    """The index of the quote that closes the quote at `opening`; None if there is none.
-
-    A comma, a colon, a closing bracket or the end of the text follows a closing quote.
-    """
-    quote = text[opening]
-    position = text.find(quote, opening + 1)
-    while position >= 0:
-        rest = text[position + 1 : position + 20].lstrip()
-        if text[position - 1] != "\\" and (not rest or rest[0] in _AFTER_STRING):
-            return position
-        position = text.find(quote, position + 1)
-    return None
-
-
 def _without_thinking(reply: str) -> str:
     """The text after the last `_THINKING_ENDS`; without one, the text before the first `_THINKING_BEGINS`.
 
@@ -277,81 +157,5 @@ def _without_thinking(reply: str) -> str:
     """
     if reply.lstrip()[:1] in ("[", "{") and not reply.lstrip().startswith("[THINK]"):
         return reply
-    ends = [found.end() for found in _THINKING_ENDS.finditer(reply)]
-    return reply[ends[-1] :] if ends else _THINKING_BEGINS.split(reply, maxsplit=1)[0]
-
-
-def _first_json_list(text: str) -> list[str] | None:
-    """The strings of the first JSON value with one list of strings.
-
-    If there is none but there are several JSON objects, one string of each (`_string_of`). Else [] if there is an empty
-    list, and None if there is none.
-    """
-    decoder = json.JSONDecoder(strict=False)  # models put line breaks into strings
-    position = 0
-    of_objects: list[str] = []
-    empty: list[str] | None = None
-    for _ in range(STARTS_MAX):
-        start = min((found for found in (text.find("[", position), text.find("{", position)) if found >= 0), default=-1)
-        if start < 0 or _depth(text[start:]) > DEPTH_MAX:
-            break
-        try:
-            value, position = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            position = start + 1
-            continue
-        strings = _json_strings(value)
-        if strings:
-            return strings
-        empty = empty if strings is None else strings
-        of_objects += _string_of(value)
-    return of_objects if len(of_objects) > 1 else empty
-
-
-def _json_strings(value: object) -> list[str] | None:
-    """The strings of a JSON list, of the only list in an object, or of an object with numbered keys ("query1").
-
-    None if the value is none of these, or if its list has items but no strings.
-    """
-    if isinstance(value, dict):
-        lists = [item for item in value.values() if isinstance(item, list)]
-        numbered = len(value) > 1 and len({_DIGITS.sub("", key) for key in value}) == 1
-        value = list(value.values()) if numbered else lists[0] if len(lists) == 1 else None
-    if not isinstance(value, list):
-        return None
-    strings = [string for item in value for string in _string_of(item)]
-    return strings if strings or not value else None
-
-
-def _string_of(item: object) -> list[str]:
-    """[item] for a string; for an object, its string with a letter at the first of `_VARIATION_KEYS` that it has, or
-    its first string with a letter; else []."""
-    if isinstance(item, dict):
-        texts = {key: text for key, text in item.items() if isinstance(text, str) and any(map(str.isalpha, text))}
-        by_key = {key.casefold(): text for key, text in texts.items()}
-        return [*(by_key[key] for key in _VARIATION_KEYS if key in by_key), *texts.values()][:1]
-    return [item] if isinstance(item, str) else []
-
-
-def _depth(text: str) -> int:
-    """The deepest nesting of brackets; too large or too small if strings contain brackets."""
-    return max(accumulate(1 if char in "[{" else -1 for char in text if char in "[]{}"), default=0)
-
-
-def _lines(answer: str) -> list[str] | None:
-    lines = [line for line in answer.splitlines() if line.strip()]
-    marked = [_unquoted(_MARK.sub("", line, count=1)) for line in lines if _MARK.match(line)]
-    if marked:
-        return marked
-    plain = [line.strip() for line in lines if not line.rstrip().endswith(":")]
-    if 2 <= len(plain) <= 10 and all(len(line) <= LINE_CHARS_MAX and not _PROSE.search(line) for line in plain):
-        return [_unquoted(line) for line in plain]
-    return None
-
-
-def _unquoted(line: str) -> str:
-    line = line.strip().translate(_SMART_QUOTES).rstrip(",")
-    for mark in ("**", '"', "'", "`"):
-        if len(line) > 2 * len(mark) and line.startswith(mark) and line.endswith(mark):
-            line = line[len(mark) : -len(mark)]
-    return line.strip()
+    _, *after = _THINKING_ENDS.split(reply)
+    return after[-1] if after else _THINKING_BEGINS.split(reply, maxsplit=1)[0]
