@@ -69,6 +69,30 @@ with HybridStore.open(sys.argv[1], embedder=HashEmbedder(16)) as store:
     assert store.ids() == ["old"] and store.verify()
 """
 
+FILLED = """
+import sys
+from pathlib import Path
+from umi_common.errors import StoreFull
+from umi_common.sim import HashEmbedder
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.types import Chunk
+
+folder = Path(sys.argv[1])
+with HybridStore.open(folder, embedder=HashEmbedder(16)) as store:
+    store.add([Chunk(f"old{i}", "old words " * 100) for i in range(500)])
+    try:
+        store.add([Chunk(f"new{i}", "many more words " * 100) for i in range(10_000)])
+        sys.exit("the disk was never full")
+    except StoreFull as error:
+        print(error)
+    store.add([Chunk("next", "there is room for this")])
+with HybridStore.open(folder, embedder=HashEmbedder(16)) as store:
+    store.add([Chunk("after", "and for this")])
+    assert store.delete(["old0"]) == 1
+    store.compact()
+    assert len(store) == 501 and store.verify(), store.verify()
+"""
+
 
 def run(*arguments: str, script: str = SCRIPT) -> None:
     done = subprocess.run(
@@ -87,14 +111,25 @@ def test_a_store_that_cannot_be_opened_because_the_disk_is_full_is_not_called_da
     run(str(tmp_path / "s"), script=OPENING)
 
 
-@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root can mount a small disk")
-def test_a_full_disk(tmp_path):
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 8 MiB."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "umi-test", str(tmp_path)], check=False)
     if mounted.returncode:
         pytest.skip("this machine lets nobody mount")
     try:
-        ballast = tmp_path / "ballast"
-        ballast.write_bytes(bytes(6_000_000))
-        run(str(tmp_path / "s"), "disk", "20", str(ballast))
+        yield tmp_path
     finally:
         subprocess.run(["umount", "-l", str(tmp_path)], check=False)
+
+
+def test_a_full_disk(small_disk):
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(6_000_000))
+    run(str(small_disk / "s"), "disk", "20", str(ballast))
+
+
+def test_a_write_that_does_not_fit_leaves_the_disk_as_free_as_it_was(small_disk):
+    run(str(small_disk / "s"), script=FILLED)

@@ -343,5 +343,5 @@ class Core:
 
     def _mark_closed(self) -> None:
         """Record that the session is closed, if all its commits are copied from the write-ahead log into `umi.db`."""
-        if self._session is not None and self.ledger.in_place() and not self.ledger.has_log():
+        if self._session is not None and self.ledger.in_place() and not self.ledger.log_bytes():
             self.mark_file.write(self.indexes.snapshot.mark, self._session, closed=True)

@@ -45,7 +45,7 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
             mark_file = MarkFile(directory)
             mark_file.write(mark, session)
         # SQLite keeps the write-ahead log if another process is reading; then the mark must not say "closed".
-        mark_file.write(mark, session, closed=not ledger.has_log())
+        mark_file.write(mark, session, closed=not ledger.log_bytes())
         mark_file.close()
     finally:
         lock.release()

@@ -8,6 +8,7 @@ later reads only rows and deletions with larger numbers.
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import sqlite3
 import threading
@@ -105,6 +106,7 @@ class Ledger:
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
         self.path = path
+        self._log = None if path is None else path.with_name(f"{path.name}-wal")
         self.read_only = read_only
         self._lock = threading.RLock()
         self._closed = False
@@ -172,7 +174,7 @@ class Ledger:
             StoreFull: If the disk has no room; then nothing has changed.
             StoreMoved: If the file was moved or deleted; the change is lost, or is in the moved file.
         """
-        with self._lock, sqlite_errors(self.path, writing=True):
+        with self._lock, sqlite_errors(self.path, writing=True), self._cut_log_of_failure():
             self.check_writable()
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
@@ -222,10 +224,25 @@ class Ledger:
         with sqlite_errors(self.path):
             return self._readers.version()
 
-    def has_log(self) -> bool:
-        """Whether the write-ahead log holds any byte; after close(), only if another process was reading."""
-        wal = None if self.path is None else self.path.with_name(f"{self.path.name}-wal")
-        return wal is not None and wal.exists() and wal.stat().st_size > 0
+    def log_bytes(self) -> int:
+        """Length of the write-ahead log; after close() it is 0 unless another process was reading."""
+        return self._log.stat().st_size if self._log is not None and self._log.exists() else 0
+
+    @contextmanager
+    def _cut_log_of_failure(self) -> Iterator[None]:
+        """If SQLite fails in the block, cut the write-ahead log to its length before.
+
+        SQLite keeps the bytes of a write that failed for lack of space. They would fill the disk, so that no later
+        write, compact() or close() could copy the log into the file and empty it.
+        """
+        before = self.log_bytes()
+        try:
+            yield
+        except sqlite3.Error:
+            if self._log is not None and not self._writer.in_transaction and before < self.log_bytes():
+                with suppress(OSError):
+                    os.truncate(self._log, before)
+            raise
 
     def compact(self) -> None:
         """Free the disk space of deleted rows; remove all rows of `deletions`, and all rows of `commits` but the last.
@@ -237,7 +254,7 @@ class Ledger:
             connection.execute(HISTORY)
             connection.execute("DELETE FROM deletions")
             connection.execute("DELETE FROM commits WHERE number < (SELECT max(number) FROM commits)")
-        with self._lock, sqlite_errors(self.path, writing=True):
+        with self._lock, sqlite_errors(self.path, writing=True), self._cut_log_of_failure():
             self.check_writable()
             self._writer.execute("VACUUM")
             if not self._emptied_log():
