@@ -43,11 +43,7 @@ def chroma_metadata(metadata: Metadata) -> dict[str, str | int | float | bool] |
     Lists, None and keys that Chroma reserves are left out; `to_chroma` makes no clause about them. (Only recent
     versions of Chroma have lists, and only of one type.)
     """
-    kept = {
-        key: value
-        for key, value in metadata.items()
-        if isinstance(value, (str, int, float)) and _usable(key)
-    }
+    kept = {key: value for key, value in metadata.items() if isinstance(value, (str, int, float)) and _usable(key)}
     return kept or None
 
 
