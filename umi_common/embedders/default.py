@@ -100,7 +100,7 @@ class WordLlamaEmbedder(PackagedModel):
         weights, tokenizer = self._loaded()
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         for start in range(0, len(texts), BATCH):
-            plain = [_plain(text[:TEXT_CHARACTERS_MAX]) for text in texts[start : start + BATCH]]
+            plain = [_for_tokenizer(text[:TEXT_CHARACTERS_MAX]) for text in texts[start : start + BATCH]]
             for row, encoding in enumerate(tokenizer.encode_batch(plain, add_special_tokens=False), start):
                 if encoding.ids:
                     vectors[row] = weights[encoding.ids].mean(axis=0)
@@ -119,9 +119,9 @@ class WordLlamaEmbedder(PackagedModel):
         return np.ascontiguousarray(weights, dtype=np.float32), embedded_tokenizer()
 
 
-def _plain(text: str) -> str:
-    """The text with "\\n" for the "\\r\\n" of Windows, and é as one character, which PDFs and names of files of macOS write
-    as an e and an accent. The model has tokens of their own for "\\r" and for the accent."""
+def _for_tokenizer(text: str) -> str:
+    """The text with "\\n" for Windows' "\\r\\n", and with é as one character, which PDFs and file names of macOS write
+    as an e and an accent. "\\r" and the accent have tokens of their own."""
     return normalize("NFC", utf8_text(text.replace("\r\n", "\n")))
 
 
