@@ -26,7 +26,7 @@ import numpy as np
 
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best
-from umi_common.search.reorder.words import content_words, spaced, words_as_written, words_in
+from umi_common.search.reorder.words import cased_words, content_words, spaced, words_in
 from umi_common.types import Chunk
 
 CHARACTERS_MAX = 5_000
@@ -80,7 +80,7 @@ def reorder_by_speaker(best: Best, *, query: str, weight: float) -> RankedPool:
         texts = (spaced(words_in(_said(text[:CHARACTERS_MAX]))) for text in best.texts)
         raised |= np.array([spaced([asked_name]) in text for text in texts])
     reordered = best.sorted_by(best.scores + np.maximum(best.scores, 0.0) * weight * messages.mean() * raised)
-    in_small_letters = spaced([asked_name]) in spaced(words_as_written(query))
+    in_small_letters = spaced([asked_name]) in spaced(cased_words(query))
     if reordered.relevance is None or in_small_letters:
         return reordered
     relevance = np.array(reordered.relevance)

@@ -46,7 +46,7 @@ class _WordCharacters(dict[int, str]):
 _WORD_CHARACTERS = _WordCharacters()
 
 
-def words_as_written(text: str) -> list[str]:
+def cased_words(text: str) -> list[str]:
     """The words of a text in order, in the characters that are indexed; see `normalised`."""
     return _plain(text).translate(_WORD_CHARACTERS).split()
 

@@ -6,7 +6,7 @@ In: texts, each with the number of its row, and queries. Out: the best rows, and
     analyzer     text to terms
     languages    the language of a text, its function words, the letters and the stemmer of each script
     numbers_in_text, numbers_in_tokens
-                 common forms of numbers and codes: in a text, before it is split; of one token
+                 common forms of numbers and codes: in a text, before it is split; of one token, with its codes
     spellings    other spellings of words: without accents, one edit away
     vocabulary   texts to term codes, for indexing
     segment      the postings of a range of rows

@@ -23,7 +23,14 @@ from itertools import chain
 from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
 from umi_common.runtime.forks import cached_property
-from umi_common.stores.lexical import languages, numbers_in_text, numbers_in_tokens
+from umi_common.stores.lexical import languages, numbers_in_text
+from umi_common.stores.lexical.numbers_in_tokens import (
+    codes_of_token,
+    common_terms,
+    segments_of,
+    signs,
+    with_decimal_point,
+)
 
 ANALYZER_VERSION = 17
 """Part of the fingerprint of an analyzer; raised with every change of the rules that make terms."""
@@ -40,16 +47,8 @@ _EMOJI = (
     "\U0001f000-\U0001faff"
 )
 """Emoji and similar signs, as ranges of characters; each is a term. Arrows, bullets, ♞, ♠ and ♪ are not among them."""
-_SEGMENT_BREAK = re.compile(r"[.\-/@:&+#]+")
-_CODE_BREAKS = (re.compile(r"(?<=\d)T(?=\d)"), re.compile("(?<=[A-Za-z]):(?=\\d)"), re.compile("[/@:#]"))
-"""Characters that join several codes. The parts of 2026-05-01T09:30, src/mail.py:42 and 10.0.0.15/24 between them are
-indexed as codes, too."""
-_PROSE_LINKS = frozenset("-/&")
-"""Words that are linked by these characters alone are ordinary words and no code: long-term, and/or."""
 _PUNCTUATION_AROUND = re.sub(r"[\w+#]", "", string.punctuation)
 """Characters that may stand before and after a word and are not part of its token."""
-_SHORT_PART_MAX = 2
-"""A hyphenated word with a part of at most this many letters is also indexed as one word: e-mail, wi-fi."""
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 """A change of case inside a word: getValue, HTTPServer."""
 _CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
@@ -84,8 +83,6 @@ _NASAL = re.compile(
     "|\u0928\u094d(?=[\u0924-\u0927])|\u092e\u094d(?=[\u092a-\u092d]))"
 )
 """A Hindi nasal before a consonant of its class. It is indexed as anusvara, which many writers use in its place."""
-_NOT_OF_NUMBER = re.compile(r"[vV](?=\d+\.\d)|0(?=\d:\d\d\Z)")
-"""The v before a version number, or the 0 before an hour: v2.10 is also indexed as 2.10, and 09:05 as 9:05."""
 _DIGITS = re.compile(r"\d+|\D+")
 _CONTRACTED = re.compile(r"(\w+)'(s|m|re|ve|ll|d)")
 """An English word with an apostrophe that is indexed as two words: mel's, I'll."""
@@ -190,9 +187,9 @@ class Analyzer:
         if piece.startswith(numbers_in_text.WHOLE):
             return (piece[1:],)
         if "," in piece:
-            piece = numbers_in_tokens.with_decimal_point(piece)
+            piece = with_decimal_point(piece)
         tokens = _ASCII_TOKEN.findall(piece) if piece.isascii() else self._unicode_token.findall(piece)
-        return (*chain.from_iterable(map(self.analyse_token, tokens)), *numbers_in_tokens.signs(piece))
+        return (*chain.from_iterable(map(self.analyse_token, tokens)), *signs(piece))
 
     def stems_of(self, pieces: Sequence[str]) -> list[str]:
         """The term of each piece that is one plain ASCII word, stemmed in one call; "" for every other piece."""
@@ -236,20 +233,19 @@ class Analyzer:
             return self._stemmed((token,))
         token = token.replace(",", "")  # 1,000
         plain = token.rstrip("+#")
-        segments = _segments(plain)
+        segments = segments_of(plain)
         terms = [term for segment in segments for term in self._segment_terms(segment)]
         if segments and plain != token:
             terms.append(self._lower(token))  # c++; 3.10+ beside 3.10
         codes = [plain]
         if len(segments) > 1:
-            codes = _codes(plain)
-            terms += [self._joined(code) for code in codes]
-            terms += ["".join(_segments(code)) for code in codes if numbers_in_tokens.is_grouped(code)]
-        return terms + numbers_in_tokens.common_terms(terms, segments, codes)
+            codes = codes_of_token(plain)
+            terms += map(self._joined, codes)
+        return terms + common_terms(terms, segments, codes)
 
     def _joined(self, code: str) -> str:
         """The code without separators, so that AC12b finds AC-12/b; a code of digits, such as 3.14, keeps them."""
-        joined = "".join(_segments(code))
+        joined = "".join(segments_of(code))
         return self._lower(code if joined.isdigit() else joined.replace("_", "").replace("'", ""))
 
     def _segment_terms(self, segment: str) -> list[str]:
@@ -321,34 +317,6 @@ def _one_form(found: re.Match[str]) -> str:
     if char in _FORMS:
         return _FORMS[char]
     return str(unicodedata.decimal(char)) if char.isdecimal() else unicodedata.normalize("NFD", char)[0]
-
-
-def _segments(token: str) -> list[str]:
-    """The parts of a token between links, without empty ones."""
-    return [segment for segment in _SEGMENT_BREAK.split(token) if segment.strip("'")]
-
-
-def _codes(token: str) -> list[str]:
-    """The codes among the token, its parts between `_CODE_BREAKS`, and all of them without `_NOT_OF_NUMBER`."""
-    found, parts = [token], [token]
-    for link in _CODE_BREAKS:
-        parts = [part for joined in parts for part in link.split(joined)]
-        found += parts
-    found += [part[1:] for part in found if _NOT_OF_NUMBER.match(part)]
-    return [code for code in dict.fromkeys(found) if _is_code(code)]
-
-
-def _is_code(token: str) -> bool:
-    """Whether the segments of a token are also indexed joined, as one term. True for AC-12 and os.path, and for e-mail,
-    which is often written as one word; False for long-term and and/or."""
-    segments = _segments(token)
-    if len(segments) < 2:
-        return False
-    if not _PROSE_LINKS.issuperset(char for char in token if not char.isalnum()):
-        return True
-    if not all(segment.isalpha() for segment in segments):
-        return True
-    return "-" in token and min(map(len, segments)) <= _SHORT_PART_MAX
 
 
 def _apostrophes(word: str, language: str) -> list[str]:

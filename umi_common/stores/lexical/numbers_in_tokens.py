@@ -1,13 +1,12 @@
-"""Common forms of tokens that are numbers or codes, indexed beside the forms in the text.
+"""The codes of a token, and common forms of numbers and codes, which are indexed beside the forms in the text.
 
 A piece is a part of a text between white space, and holds tokens: "(src/mail.py:42)" is a piece with the token
-src/mail.py:42. The segments of a token are its parts between signs: src, mail, py and 42. Its codes are the token
-itself, as FY24 or INV-000123, and its parts that also have several segments. It is cut first at a ":" before a number,
-then at each "/": src/mail.py, mail.py. "well-known" is no code; see `analyzer._codes`. Forms of numbers that contain
-spaces are in `numbers_in_text`.
+src/mail.py:42. The segments of a token are its parts between signs: src, mail, py and 42. Its codes are itself and its
+parts that have several segments, here src/mail.py and mail.py. Words that are only linked, as "well-known", are no code
+(`codes_of_token`). Forms of numbers that contain spaces are in `numbers_in_text`.
 
     token                                       further term
-    030/555-0199   978-3-16-148410-0            0305550199   9783161484100   (`is_grouped`)
+    030/555-0199   978-3-16-148410-0            0305550199   9783161484100   (`_is_grouped`)
     0305550199   49305550199                    305550199
     INV-000123                                  123
     d1bd7a1c4e0b9f                              d1bd7a1
@@ -17,6 +16,7 @@ spaces are in `numbers_in_text`.
     12.3.2023   20230312                        2023-03-12
     12/03/2023                                  2023-03-12 and 2023-12-03
     -10   (-10)   temp=-10C                     -10         (`signs`)
+    -1,234.50                                   -1234.50
     50%                                         percent
     €20   20€                                   euro
 """
@@ -25,6 +25,46 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+
+_SEGMENT_BREAK = re.compile(r"[.\-/@:&+#]+")
+_CODE_BREAKS = (re.compile(r"(?<=\d)T(?=\d)"), re.compile("(?<=[A-Za-z]):(?=\\d)"), re.compile("[/@:#]"))
+"""Characters that join several codes. The parts of 2026-05-01T09:30, src/mail.py:42 and 10.0.0.15/24 between them are
+indexed as codes, too."""
+_PROSE_LINKS = frozenset("-/&")
+"""Words that are linked by these characters alone are ordinary words and no code: long-term, and/or."""
+_SHORT_PART_MAX = 2
+"""A hyphenated word with a part of at most this many letters is also indexed as one word: e-mail, wi-fi."""
+_NOT_OF_NUMBER = re.compile(r"[vV](?=\d+\.\d)|0(?=\d:\d\d\Z)")
+"""The v before a version number, or the 0 before an hour: v2.10 is also indexed as 2.10, and 09:05 as 9:05."""
+
+
+def segments_of(token: str) -> list[str]:
+    """The parts of a token between links, without empty ones."""
+    return [segment for segment in _SEGMENT_BREAK.split(token) if segment.strip("'")]
+
+
+def codes_of_token(token: str) -> list[str]:
+    """The codes among the token, its parts between `_CODE_BREAKS`, and all of them without `_NOT_OF_NUMBER`."""
+    found, parts = [token], [token]
+    for link in _CODE_BREAKS:
+        parts = [part for joined in parts for part in link.split(joined)]
+        found += parts
+    found += [part[1:] for part in found if _NOT_OF_NUMBER.match(part)]
+    return [code for code in dict.fromkeys(found) if _is_code(code)]
+
+
+def _is_code(token: str) -> bool:
+    """Whether the segments of a token are also indexed joined, as one term. True for AC-12 and os.path, and for e-mail,
+    which is often written as one word; False for long-term and and/or."""
+    segments = segments_of(token)
+    if len(segments) < 2:
+        return False
+    if not _PROSE_LINKS.issuperset(char for char in token if not char.isalnum()):
+        return True
+    if not all(segment.isalpha() for segment in segments):
+        return True
+    return "-" in token and min(map(len, segments)) <= _SHORT_PART_MAX
+
 
 _DECIMAL_COMMA = re.compile(r"(?<![\w.,])(\d{1,3}(?:\.\d{3})+),(\d\d?)(?![\w,]|\.\d)")
 """A number as in 1.234,50: groups of three digits between periods, then a decimal comma."""
@@ -44,7 +84,7 @@ _DATE_LENGTH = 8
 """Largest number of digits of a date."""
 
 
-def is_grouped(code: str) -> bool:
+def _is_grouped(code: str) -> bool:
     """Whether a code of digits is also indexed without its periods, slashes and hyphens."""
     return _GROUPED_CODE.fullmatch(code) is not None and not may_be_date(code)
 
@@ -72,22 +112,24 @@ _SHORT_YEAR = re.compile(r"(?i:FY'?|Q[1-4]/|[1-4]Q)(\d\d)")
 
 
 def common_terms(terms: Iterable[str], segments: Sequence[str], codes: Sequence[str]) -> list[str]:
-    """Further terms of a token: numbers without leading zeros, the end of phone numbers, the beginning of hashes,
-    decimal numbers without their unit, versions without .0, years in full, ISO dates.
+    """Further terms of a token: digits without signs between them, numbers without leading zeros, the end of phone
+    numbers, the beginning of hashes, decimal numbers without their unit, versions without .0, years in full, ISO dates.
 
     Args:
         terms: The terms of the token, of its parts and of its parts joined.
         segments: The segments of the token.
-        codes: The codes of the token, as `analyzer._codes` finds them; for a token of one segment, the token alone.
+        codes: The codes of the token, from `codes_of_token`; for a token of one segment, the token alone.
     """
-    numbers = [term for term in terms if term.isdecimal()]
+    grouped = ["".join(segments_of(code)) for code in codes if _is_grouped(code)]
+    numbers = [term for term in (*terms, *grouped) if term.isdecimal()]
     shorter = [zeros.string[zeros.end() :] for term in numbers if (zeros := _ZEROS.match(term))]
     ends = [number[-_SUBSCRIBER:] for number in numbers if _PHONE.fullmatch(number)]
     hashes = [segment[:_HASH_PREFIX] for segment in map(str.lower, segments) if _HASH.fullmatch(segment)]
     decimals = [found[1] for code in codes if (found := _BEFORE_UNIT.fullmatch(code))]
     versions = [found[1] for code in codes if (found := _ZERO_PARTS.fullmatch(code))]
     years = [f"20{found[1]}" for code in codes if (found := _SHORT_YEAR.fullmatch(code))]
-    return shorter + ends + hashes + decimals + versions + years + [date for code in codes for date in _dates(code)]
+    dates = [date for code in codes for date in _dates(code)]
+    return grouped + shorter + ends + hashes + decimals + versions + years + dates
 
 
 _DATE = re.compile(
