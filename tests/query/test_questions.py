@@ -44,6 +44,10 @@ SEVERAL = [
         "Which is more convenient: renting or buying? The flat is small and old, on a hill.",
         ("Which is more convenient: renting or buying?",),
     ),
+    ("The boxes are in the cellar. Which file(s) hold the budget?", ("Which file(s) hold the budget?",)),
+    ("The boxes are in the cellar. When does the roofer come back??", ("When does the roofer come back??",)),
+    ("The boxes came. (When does the roofer come back?) Best, Ann", ("When does the roofer come back?",)),
+    ("The boxes came. Who pays; and does he get a receipt?", ("Who pays; and does he get a receipt?",)),
     ("We met Ann. Where is the gas meter? What do you think? Does that work for you?", ("Where is the gas meter?",)),
 ]
 ONE = [
@@ -59,6 +63,9 @@ ONE = [
     "When exhausted, the pump is refilled. How it does so is poorly known.",
     "SELECT * FROM boats WHERE id = ?\nINSERT INTO boats VALUES (?, ?)",
     "I came back. Could we talk on Monday? You know what I mean?",
+    "int size;\nvar name = boat ?? ship.name",
+    "boats.filter(b => b.name?.length)",
+    "the boat of the form:\nvalue: boat.name ??\n'none'",
     "What did Hugo Inoue answer to the question: What does your morning look like?",
     "Green tea lowers the blood pressure of old men. Is this claim supported by the evidence?",
     "",

@@ -19,8 +19,7 @@ numbers, such as that of an order and its date."""
 QUESTIONS_MAX = 3
 """If a query has more questions than this, none is searched alone, because any may be the main question."""
 QUESTION_WORDS_MIN = 3
-"""Smallest number of words of a question. The sentence "when ... and where ...?" counts as two questions only if both
-have more words than this."""
+"""Smallest number of words of a question; of each of the two in a sentence "when ... and where ...?", one more."""
 WHOLE_SHARE = 0.8
 """Largest share of the query's words that a single question may have. A question with a larger share is nearly the
 whole query, and is not searched again."""
@@ -48,12 +47,16 @@ _ASKING = re.compile(rf"{_UNMARKED.pattern}|{_VERB}", re.IGNORECASE)
 _AND = re.compile(rf",? and (?:also )?(?={_QUESTION_WORD})", re.IGNORECASE)
 """The words between two questions of one sentence."""
 _SENTENCE_BREAK = re.compile(
-    rf"(?<=[?!])\s+|(?<=[^\W_]{{3}}\.)\s+(?=[^\W\d_a-z])|(?<=[^\W\d_]):\s+(?i:(?={_QUESTION_WORD}|{_VERB}))|\n+|`{{2,}}"
+    rf"(?<=[?!])\)?\s+|(?<=[^\W_]{{3}}\.)\s+(?=\(?[^\W\d_a-z])|(?<=[^\W\d_]):\s+(?i:(?={_QUESTION_WORD}|{_VERB}))|\n+|`{{2,}}"
 )
 """The characters between two sentences; the full stops in "Dr. Lee" and "No. 5" do not match."""
 _NO_CONTENT = FRAME | FUNCTION_WORDS | PRONOUNS
-_CODE = re.compile(r"[=;{}<>|\\]|\?\s*[,.:?\])]|[(\[]\?|\w\(")
-"""Matches a sentence that is taken for a line of code."""
+_CODE = re.compile(
+    r"[={}<>|\\]|(?<!\w);|;(?! \w)|\?(?![\"')*?\s]*$)\s*[,.:?\])]|\s\?[?)]|[(\[]\?|\w\((?!e?s\))",
+    re.IGNORECASE,
+)
+"""Matches a sentence that is taken for a line of code. It does not match "file(s)", a semicolon between two words, and
+question marks or a bracket directly behind the last word."""
 _WORD = re.compile(r"[^\W_]+")
 _NUMBERING = re.compile(r"^(?:[\W_]*\s)?(?:\(?\d{1,2}[.)]\s+)?(?:[\W_]*\s)?[*_>(\[\u00bf\u00a1]*")
 """The bullet, number and markup before a sentence. Signs directly before its first word stay: "--force" or a quotation
@@ -77,7 +80,7 @@ _EXCLUSION = re.compile(
     re.IGNORECASE,
 )
 """A query of one sentence that ends in words of `EXCEPT` and at most eight excluded words, none an auxiliary verb. A
-full stop after one or two letters does not end the sentence: "Dr. Lee", "no. 5"."""
+full stop after one or two letters does not end the sentence: "Dr. Lee", "no. 5". A list with commas does not match."""
 _REQUEST = re.compile(r"(?:could|would|will) (?:you|someone|anyone|somebody|anybody)\b", re.IGNORECASE)
 
 
