@@ -33,7 +33,7 @@ from umi_common.search.extra_arms import arms_of
 from umi_common.search.request import Window, checked_limit, checked_relevance, end_of, narrowed, refuse_unknown_options
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.chroma import ChromaStore
-from umi_common.types import SearchResult
+from umi_common.types import SearchResult, as_utc
 from umi_langchain import _batch
 from umi_langchain._convert import (
     REASONS_KEY,
@@ -134,6 +134,9 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         super().__init__(**fields)
         checked_limit(self.k, "k")
         asked_filter(self.filter)
+        narrowed(None, self.time_range)
+        if self.now is not None:
+            as_utc(self.now, "now")
         self.filter = copy.deepcopy(self.filter)  # the caller may change the dict later
         self._places = SourcePlaces(self.umi.store, self.keys)
 
@@ -182,7 +185,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         Raises:
             InvalidChunk, DuplicateId: If a document cannot be stored, or two have the same id; the message names the
                 document. Nothing is stored.
-            ConfigError: If an option is unknown or out of range.
+            ConfigError: If an option is unknown or out of range; and as `from_store`.
         """
         given = [*checked_documents(documents), *checked_documents(docs)]
         skipped: list[SkippedChunk] | None = None if checked_on_invalid(on_invalid) == "raise" else []
@@ -216,15 +219,19 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         list, or `embedding` is given by name, they are (texts, metadatas, ids), as in LangChain's retrievers.
 
         Raises:
-            TypeError: If there are too many positional arguments.
+            TypeError: If there are too many positional arguments, or one is given again by name.
             ConfigError: If `metadatas` or `ids` has another length than `texts`; and as `from_documents`.
             InvalidChunk, DuplicateId: As `from_documents`.
         """
         as_retrievers = "embedding" in options or (bool(positional) and isinstance(positional[0], (list, tuple)))
         names = ("metadatas", "ids") if as_retrievers else ("embedding", "metadatas", "ids")
+        named = {"metadatas": metadatas, "ids": ids}
         if len(positional) > len(names):
             raise TypeError(f"from_texts takes at most {len(names)} arguments after the texts: {', '.join(names)}")
-        given = {"metadatas": metadatas, "ids": ids, **dict(zip(names, positional, strict=False))}
+        for name in names[: len(positional)]:
+            if named.get(name) is not None:
+                raise TypeError(f"from_texts got {name} twice, by position and by name")
+        given = named | dict(zip(names, positional, strict=False))
         return cls.from_documents(as_documents(texts, given.pop("metadatas"), given.pop("ids")), **given, **options)
 
     @classmethod
@@ -252,7 +259,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             persist_directory: Directory of umi's index of the texts or, with `copy`, of the copy; None: in memory.
             copy: Copy the vector store into a store of umi; later writes to the vector store are not found. The
                 documents replace all stored documents of the same sources, as in `from_documents`.
-            mirror: With `copy`, also remove from the directory every document that the vector store does not hold.
+            mirror: With `copy`, also remove from the directory every document that the vector store does not hold; with
+                a `filter`, only documents that pass it are removed.
             llm, k, options: As in `from_documents`.
 
         Raises:
@@ -296,6 +304,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         Raises:
             ConfigError: If an option is unknown or out of range.
             InvalidLimit: If `k` is outside 1..100.
+            FilterError, InvalidTimeRange: If `filter`, `time_range` or `now` is not valid.
         """
         settings, fields = sections_and_fields(options)
         keys = cls.model_construct(**fields).keys
@@ -342,7 +351,10 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     """`delete` for an event loop."""
 
     def search(self, query: str, **options: Unpack[CallOptions]) -> SearchResult:
-        """The `SearchResult` from which `invoke` makes documents: hits with signals, failed parts, and the trace."""
+        """The `SearchResult` from which `invoke` makes documents: hits with signals, failed parts, and the trace.
+
+        Its hits are the chunks found; with `whole`, `invoke` makes documents of its `sections`.
+        """
         return self.umi.search(end_of(query), **self.core_options(options))
 
     async def asearch(self, query: str, **options: Unpack[CallOptions]) -> SearchResult:

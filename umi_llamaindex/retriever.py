@@ -36,7 +36,7 @@ from umi_common.search.extra_arms import Arm, arms_of
 from umi_common.search.request import Window, checked_limit, checked_relevance, narrowed, refuse_unlisted
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.chroma import ChromaStore
-from umi_common.types import SearchResult
+from umi_common.types import SearchResult, as_utc
 from umi_llamaindex._convert import (
     SKIP_ADVICE,
     NodeScore,
@@ -91,7 +91,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
     Raises:
         ConfigError: If an argument is unknown or not as described.
         InvalidLimit: If `similarity_top_k` is outside 1..100.
-        FilterError, InvalidTimeRange: If `filters` or `time_range` is not valid.
+        FilterError, InvalidTimeRange: If `filters`, `time_range` or `now` is not valid.
     """
 
     def __new__(cls, *_: Any, **options: Any) -> Self:
@@ -126,6 +126,8 @@ class UmiRetriever(OpensStore, BaseRetriever):
         self.similarity_top_k = checked_limit(similarity_top_k, "similarity_top_k")
         self._scope = Scope(asked_filter(filters))
         self._time_range = narrowed(None, time_range)
+        if now is not None:
+            as_utc(now, "now")
         self._deep_search = deep_search
         self._now = now
         self._min_relevance = checked_relevance(min_relevance)

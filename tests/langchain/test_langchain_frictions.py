@@ -453,6 +453,20 @@ def test_a_time_range_that_is_no_datetime_shows_one(retriever, start):
         retriever.invoke("Bob", time_range=(start, None))
 
 
+@pytest.mark.parametrize(
+    "times", [{"time_range": ("May", "June")}, {"time_range": (MAY, MAY)}, {"now": datetime(2024, 5, 1)}]
+)
+def test_a_wrong_time_of_a_retriever_is_said_when_it_is_made_and_not_by_every_search(times):
+    with pytest.raises(InvalidTimeRange):
+        UmiRetriever.from_texts(TEXTS, **times)
+
+
+@pytest.mark.parametrize("twice", [{"metadatas": METADATAS}, {"ids": ["a", "b", "c"]}])
+def test_texts_with_two_lists_of_metadata_or_ids_are_refused(twice):
+    with pytest.raises(TypeError, match="twice, by position and by name"):
+        UmiRetriever.from_texts(TEXTS, None, [{"n": 1}] * 3, ["0", "1", "2"], **twice)
+
+
 async def test_a_vector_store_of_documents_needs_no_embedding():
     documents = [Document(text) for text in TEXTS]
     assert UmiVectorStore.from_documents(documents).similarity_search("Oslo", k=1)[0].page_content == TEXTS[2]

@@ -244,6 +244,11 @@ def test_an_index_over_umi_deletes_nodes_and_clears():
     store.close()
 
 
+def test_a_present_without_a_time_zone_is_said_when_the_retriever_is_made():
+    with pytest.raises(InvalidTimeRange, match="has no time zone"):
+        UmiRetriever.from_nodes(NODES, now=datetime(2024, 5, 1))
+
+
 def test_a_time_range_of_a_query_narrows_the_retrievers_own():
     nodes = [TextNode(id_=str(d), text=f"met {d}", metadata={"timestamp": MAY + timedelta(days=d)}) for d in range(3)]
     retriever = UmiRetriever.from_nodes(nodes, time_range=(MAY + timedelta(days=1), None))
