@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import sqlite3
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime, timezone
@@ -111,6 +112,20 @@ def test_a_large_store_opens_without_reading_the_chunks_in_its_ledger(large: Pat
     with opened(large) as store:
         assert answers(store) == truth
         assert not store.verify(), "verify() reads all rows of the ledger and names those"
+
+
+@pytest.mark.parametrize("before", [0, 10_003])
+def test_saving_vectors_takes_no_memory_for_a_copy_of_them(tmp_path: Path, before: int):
+    vectors = np.resize(VECTORS, (before + 20_001, DIM))
+    rows = dense_file.VectorRows.of(vectors[:before])
+    rows.use_saved(tmp_path, rows.save(tmp_path, {}, {}))
+    rows.extend(vectors[before:])
+    rows.quantised.of(rows.view)
+    tracemalloc.start()
+    assert rows.save(tmp_path, {}, {}) is not None
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.2 * vectors[before:].nbytes
 
 
 def test_turns_added_after_opening_are_found_and_saved_and_change_no_answer(large: Path):

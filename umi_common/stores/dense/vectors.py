@@ -31,9 +31,9 @@ _WORDS = 8_192
 """Number of checksums of a file; checksum i sums the words of 8 bytes i, i + 8,192, i + 16,384, ..."""
 _BLOCK = 8 * _WORDS
 """Number of bytes that hold one word for each checksum."""
-Sums = npt.NDArray[np.uint64]
 VECTORS = "vectors"
 """Key of the saved facts under which `VectorRows.save` puts [name of the two files, number of rows, dimension]."""
+Sums = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +181,7 @@ def remove_others(directory: Path, saved: SavedVectors | None) -> None:
 
 def _mapped(file: BinaryIO, dtype: Any, saved: SavedVectors, sums: Sums | None) -> Growing[Any]:
     rows = Growing.mapped(file, dtype, saved.dim, saved.rows)
-    data = _bytes_of(rows.view)
-    whole = len(data) // _BLOCK * _BLOCK  # `_sums` copies what is no whole block: so only the end of the file
-    if sums is not None and not np.array_equal(_sums(data[:whole], 0) + _sums(data[whole:], whole), sums):
+    if sums is not None and not np.array_equal(_sums(_bytes_of(rows.view), 0), sums):
         raise ValueError("the saved vectors or their codes do not have their checksums")
     return rows
 
@@ -202,8 +200,13 @@ def _sums(data: npt.NDArray[np.uint8], start: int) -> Sums:
         data: The bytes of the part.
         start: Position of the first byte in the file.
     """
-    stop = start + len(data)
-    if start % _BLOCK or stop % _BLOCK:
-        data = np.pad(data, (start % _BLOCK, -stop % _BLOCK))
-    sums: Sums = data.view("<u8").reshape(-1, _WORDS).sum(axis=0, dtype=np.uint64)
+    sums: Sums = np.zeros(_WORDS, dtype=np.uint64)
+    first = -start % _BLOCK  # where the first whole block begins
+    last = first + max(0, len(data) - first) // _BLOCK * _BLOCK
+    for part in (data[:first], data[first:last], data[last:]):
+        stop = start + len(part)
+        if start % _BLOCK or stop % _BLOCK:  # not for the whole blocks, which would be copied
+            part = np.pad(part, (start % _BLOCK, -stop % _BLOCK))
+        sums += part.view("<u8").reshape(-1, _WORDS).sum(axis=0, dtype=np.uint64)
+        start = stop
     return sums
