@@ -131,7 +131,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
     _keys: PlaceKeys = PrivateAttr()
     _skipped: list[SkippedChunk] | None = PrivateAttr()
     _owns_store: bool = PrivateAttr()
-    _warned: bool = PrivateAttr(default=False)
+    _warned_of_copies: bool = PrivateAttr(default=False)
     _model_checked: bool = PrivateAttr(default=False)
     _ends: SourceEnds = PrivateAttr()
     _objects: dict[str, Any] = PrivateAttr(default_factory=dict)
@@ -247,14 +247,14 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         skipped: list[SkippedChunk] = []
         given = with_text(nodes) if self._skipped is None else nodes
         with self._ends.placed(given, None if self._skipped is None else skipped) as chunks:
-            copied = not self._warned and self._holds_copies(chunks)
+            copied = not self._warned_of_copies and self._holds_copies(chunks)
             vectors = _vectors(without_skipped(given, skipped), chunks, self.client)
             self.client.add(chunks, vectors=vectors)
         self._remember_index_nodes(nodes)
         if self._skipped is not None:
             self._skipped += skipped
         if copied:
-            self._warned = True
+            self._warned_of_copies = True
             log.warning(
                 "the store already holds some of these texts under other ids, so they are now stored twice; a second "
                 "run of VectorStoreIndex.from_documents does this. To avoid it, call clear() of this store first. "
@@ -264,6 +264,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         return [node.node_id for node in nodes]
 
     def _remember_index_nodes(self, nodes: Sequence[BaseNode]) -> None:
+        self._listed.difference_update(node.node_id for node in nodes)  # an id may be that of another node now
         self._listed.update(node.node_id for node in nodes if isinstance(node, (ImageNode, IndexNode)))
         index_nodes = [node for node in nodes if isinstance(node, IndexNode)]
         engines = {node.index_id: node.obj for node in index_nodes if isinstance(node.obj, ENGINES)}
@@ -432,10 +433,10 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         return NO_TEXT if by_vector else end_of("" if text is None else text.strip()), options, changes
 
     def _is_index_list(self, ids: list[str]) -> bool:
-        """Whether the node ids of a query are an index list: all that are stored are ids of image and index nodes.
+        """Whether the node ids of a query are an index list: of each id, the stored node is an image or index node.
 
         A `VectorStoreIndex` over a store with text sends its index list when it means any node of the store. The list
-        may hold ids of removed nodes. Ids of stored image and index nodes are added to `_listed`.
+        may also hold ids of removed nodes. Ids of stored image and index nodes are added to `_listed`.
         """
         unknown = [id for id in ids if id not in self._listed]
         for start in range(0, len(unknown), IDS_READ):
@@ -490,9 +491,9 @@ def _mode_settings(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[
 
 def _mmr(query: VectorStoreQuery, extras: Mapping[str, Any]) -> dict[str, Any]:
     """The settings `mmr` for a query in the mode MMR. `query.mmr_threshold` has precedence over that in `extras`."""
-    factor = extras.get("mmr_prefetch_factor", PREFETCH_FACTOR)
-    stated = extras.get("mmr_prefetch_k")
-    pool = int(query.similarity_top_k * factor) if stated is None else stated
+    factor, pool = extras.get("mmr_prefetch_factor"), extras.get("mmr_prefetch_k")
+    if pool is None:
+        pool = int(query.similarity_top_k * (PREFETCH_FACTOR if factor is None else factor))
     threshold = extras.get("mmr_threshold") if query.mmr_threshold is None else query.mmr_threshold
     trade_off = MmrConfig().trade_off if threshold is None else threshold
     return {"enabled": True, "trade_off": trade_off, "pool": max(1, pool)}

@@ -525,6 +525,7 @@ def test_the_threshold_of_mmr_may_stand_among_the_kwargs_as_in_llamaindexs_own_s
         assert store.query(VectorStoreQuery(**asked), mmr_threshold=threshold).ids == stated
     assert store.query(VectorStoreQuery(**asked), mmr_threshold=0.0).ids != stated
     assert store.query(VectorStoreQuery(**asked), mmr_threshold=1.0, mmr_prefetch_k=None).ids == stated
+    assert store.query(VectorStoreQuery(**asked), mmr_threshold=1.0, mmr_prefetch_factor=None).ids == stated
 
 
 async def test_a_delete_of_nodes_with_an_argument_that_there_is_not_removes_nothing(filled):
@@ -699,6 +700,16 @@ def test_node_ids_that_name_a_text_filter_however_many_images_are_among_them():
         assert found(store, "valve", node_ids=["lion", "a"]) == found(store, "valve", node_ids=["a", "lion", "gone"])
         assert set(found(store, "valve", node_ids=["lion", "a"])) == {"a", "lion"}
         assert found(store, "valve", node_ids=["gone"]) == []
+
+
+@pytest.mark.parametrize("removed_first", [True, False])
+def test_a_node_id_that_was_an_images_and_is_a_texts_now_filters(removed_first):
+    with UmiVectorStore() as store:
+        store.add([TextNode(text="valve a", id_="a"), ImageNode(text="photo of a valve", image="aGk=", id_="lion")])
+        if removed_first:
+            store.delete_nodes(["lion"])
+        store.add([TextNode(text="the valve is broken", id_="lion")])
+        assert found(store, "valve", node_ids=["lion"]) == ["lion"]
 
 
 def test_a_document_that_a_text_of_another_writer_states_is_known_and_can_be_deleted():
