@@ -43,11 +43,11 @@ class ReorderStage(NamedTuple):
     name: str
     """Its name in `Hit.stages` and in the trace."""
     reads: int
-    """Number of best candidates whose chunks the stage reads, >= 1."""
+    """Number of best candidates whose chunks are fetched for the stage, >= 1. It reads these chunks."""
     reorder: Callable[[Best], RankedPool]
     more: Callable[[Mapping[str, Chunk]], Iterable[int]] | None = None
     """From the chunks fetched so far, by id, to further rows whose chunks the stage needs, whatever their rank. A stage
-    with `more` reads all fetched candidates."""
+    with `more` reads the chunks that were fetched for any stage."""
 
     def apply(self, pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], trace: TraceBuilder) -> RankedPool:
         """The ranking after this stage; unchanged, with a degradation in the trace, if the stage's model fails.
@@ -79,8 +79,9 @@ def reorder_stages(
     config, request = search.config, search.request
     if request.strategy != "hybrid":
         return
-    start, end = period = (0, 0) if when is None else when.span
-    outside = request.asked[:start] + request.asked[end:]  # "last" in "last week" does not ask for the latest text
+    period = (0, 0) if when is None else when.span
+    # "last" in "last week" does not ask for the latest text
+    outside = request.asked[: period[0]] + request.asked[period[1] :]
     latest_or_first = time_order(outside) if config.when.enabled and config.when.order_boost else None
     terms_of: TermsOf | None = getattr(search.store, "terms_of", None)
     has_sources = config.neighbours.enabled and config.fusion.method != "rrf" and (pool.source != NO_SOURCE).any()
@@ -163,7 +164,7 @@ def _later_rows(
     leads: Callable[[Chunk, int, int], bool],
     chunks: Mapping[str, Chunk],
 ) -> Iterator[int]:
-    """The later rows of each row whose chunk is among `chunks` and leads to them.
+    """The later rows of each row whose chunk is fetched and leads to them.
 
     Args:
         later: From `best.LaterRows`.
