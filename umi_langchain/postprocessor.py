@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from pprint import pformat
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ class UmiNearDuplicates(NearDuplicatesFields, _Stage):
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> Ranked:
         of_search = (self.score_key, REASONS_KEY)
         groups = [
-            repr(sorted((key, value) for key, value in document.metadata.items() if key not in of_search))
+            pformat({key: value for key, value in document.metadata.items() if key not in of_search})  # sorts the keys
             for document in documents
         ]
         texts = [document.page_content for document in documents]

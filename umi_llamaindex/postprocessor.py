@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Sequence
+from pprint import pformat
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,7 @@ class UmiNearDuplicates(NearDuplicatesFields, _VectorStage):
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
         vectors = vectors_of(nodes, self.embed_model, self.store)
-        groups = [repr((item.node.ref_doc_id, sorted(item.node.metadata.items()))) for item in nodes]
+        groups = [pformat((item.node.ref_doc_id, item.node.metadata)) for item in nodes]  # sorts the keys
         return self.distinct(scores, list(map(node_text, nodes)), vectors, groups)
 
 

@@ -79,6 +79,12 @@ def test_of_near_copies_one_stays_whatever_key_holds_the_score_and_with_reasons_
     assert stage.compress_documents(found, "") == found[:1]
 
 
+def test_of_near_copies_one_stays_though_their_nested_metadata_have_another_order_or_keys_of_several_types():
+    better = Document(page_content="the fee is 3 euros", metadata={"page": {"from": 1, "to": 2}, 1: "x"})
+    other = Document(page_content="the fee is 3 euros now", metadata={1: "x", "page": {"to": 2, "from": 1}})
+    assert UmiNearDuplicates(similarity=0.5).compress_documents([better, other], "") == [better]
+
+
 def test_a_stage_reads_and_writes_the_score_under_its_key():
     given = [document("old", score=None, timestamp=DAY_OLD, points=1.0), document("new", timestamp=NOW, points=0.7)]
     found = UmiDecay(half_life_hours=24, score_key="points", clock=lambda: NOW).compress_documents(given, "")

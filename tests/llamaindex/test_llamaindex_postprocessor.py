@@ -153,6 +153,12 @@ def test_nodes_that_differ_in_a_number_a_name_or_a_negation_all_stay_whatever_th
     assert ids(UmiNearDuplicates().postprocess_nodes(nodes)) == ["0", "1", "2", "3"]
 
 
+def test_of_near_copies_one_stays_though_their_nested_metadata_have_another_order():
+    better = item("a", 0.9, "the fee is 3 euros", [1.0, 0.0], page={"from": 1, "to": 2})
+    other = item("b", 0.5, "the fee is 3 euros now", [1.0, 0.0], page={"to": 2, "from": 1})
+    assert UmiNearDuplicates().postprocess_nodes([better, other]) == [better]
+
+
 def test_images_without_text_are_no_duplicates_of_each_other():
     images = [NodeWithScore(node=ImageNode(id_=f"m{n}", image_path=f"{n}.png"), score=1 - n / 10) for n in range(3)]
     assert UmiNearDuplicates().postprocess_nodes(images) == images
