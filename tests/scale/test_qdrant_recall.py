@@ -144,6 +144,20 @@ def test_a_widened_filter_asks_again_until_the_depth_is_reached():
     assert 1 < client.calls["query_batch_points"] <= 4
 
 
+@pytest.mark.parametrize("late", [15, 90])
+def test_a_widened_filter_asks_once_if_the_first_answer_held_all_that_an_arm_can_rank(late):
+    """Qdrant compares "2024-0" only, so the filter lets the chunks of March through. The word is in three chunks; the
+    vectors rank `depth` chunks, or all that pass."""
+    store = qdrant(client := Counting(local()))
+    whens = ["2024-05-20" if n < late else "2024-03-01" for n in range(late + 5)]
+    store.add(Chunk(f"c{n:03}", "boat" if n < 3 else f"word{n}", metadata={"when": w}) for n, w in enumerate(whens))
+    client.calls.clear()
+    pool = search(store, "boat", depth=20, where=parse_filter({"when": {"$gt": "2024-04"}}))
+    assert pool.facts["filter"] == "widened"
+    assert int(pool.lexical_rank.max()) == 3 and int(pool.dense_rank.max()) == min(20, late)
+    assert client.calls["query_batch_points"] == 1
+
+
 def test_without_an_embedder_words_alone_answer(chunks):
     client = local()
     qdrant(client).add(chunks)

@@ -115,6 +115,10 @@ class CandidateScorer:
         largest = idf * weighting.gains(peak_tf, weighting.norms(peak_lengths))
         return _scores(self._weights, weighting, idf, tf, lengths, largest)
 
+    def matches(self, found: Sequence[Candidate]) -> Bools:
+        """(V, n) whether a row holds a term of the variation."""
+        return np.asarray((self._weights > 0) @ (self._frequencies(found)[0] > 0), np.bool_)
+
     def rare(self, found: Sequence[Candidate]) -> Bools:
         """(V, n) whether a row holds a rare term of weight 1 or more; see `Pool.rare`."""
         is_rare = self._document_frequencies <= rare_frequency(self.statistics.chunks)

@@ -1,8 +1,8 @@
 """One search of the collection: mostly one batch of requests, and at most one more for neighbours.
 
     union        one request: a prefetch for each variation, arm and (with decay) range of ages, and one for the ids
-                 that the probes name. The answer has each row once, with vectors, without text. It is requested again
-                 if too few rows pass a filter that has no equal condition of Qdrant (see `filters`).
+                 that the probes name. The answer has each row once, with vectors, without text. More rows are requested
+                 if too few of them pass a filter that has no equal condition of Qdrant (see `filters`).
     peaks        one request for each query term; see `bm25.peak_requests`
     statistics   two samples, if the cached statistics are too old; see `statistics.sample_requests`
 
@@ -23,7 +23,7 @@ import numpy as np
 from umi_common.config import DecayConfig
 from umi_common.errors import SearchUnavailable, StoreUnavailable
 from umi_common.filters import matches
-from umi_common.pool import NOT_RANKED, Pool, Vectors, source_codes
+from umi_common.pool import NOT_RANKED, Ints, Pool, Vectors, source_codes
 from umi_common.protocols import NEIGHBOURS_OF, Probe, RecallRequest
 from umi_common.runtime.forks import cached_property
 from umi_common.stores.corpus_stats import cosine_background
@@ -168,11 +168,20 @@ class CandidateRows:
         pool = self.in_arms
         return pool.ids_at(np.flatnonzero(pool.ranked_within(self.request.depth // NEIGHBOURS_OF)))
 
-    def enough(self) -> bool:
-        """Whether each arm of the search ranks `depth` rows for every variation."""
-        arms = [self.in_arms.lexical_rank] if self.request.strategy != "vector" else []
-        arms += [self.in_arms.dense_rank] if self.queries is not None else []
-        return all(int(ranks.max(initial=0)) >= self.request.depth for arm in arms for ranks in arm)
+    def enough(self, answer: Sequence[Candidate], limit: int) -> bool:
+        """Whether each arm of the search, for every variation, ranks `depth` rows or all that it has.
+
+        Args:
+            answer: The rows that the server returned, before the filter.
+            limit: Largest number of rows that the server returns for an arm and variation.
+        """
+        arms: list[tuple[Ints, Ints]] = []
+        if self.request.strategy != "vector":
+            arms.append((self.in_arms.lexical_rank, np.count_nonzero(self.scorer.matches(answer), axis=1)))
+        if self.queries is not None:
+            arms.append((self.in_arms.dense_rank, len(answer) * self.queries.any(axis=1)))
+        depth = self.request.depth
+        return all(((ranks.max(axis=1, initial=0) >= depth) | (given < limit)).all() for ranks, given in arms)
 
     def pool(self, trace: RecallTrace) -> Pool:
         pool, source = self.in_arms, source_codes(each.source for each in self.candidates)
@@ -226,21 +235,21 @@ class _Search:
         self.trace.facts["filter"] = "exact" if where.exact else "widened"
         depth = self.request.depth
         for _ in range(ROUNDS_MAX):
-            found, scorer = self._union(where, depth)
+            limit = max(math.ceil(depth * MARGIN), depth + MARGIN_MIN)
+            found, scorer = self._union(where, limit)
             kept = [each for each in found if _passes(each, self.request)]
             rows = CandidateRows(_sorted(kept), self.request, self.queries, scorer, {})
-            if where.exact or len(kept) == len(found) or rows.enough():
+            if where.exact or len(kept) == len(found) or rows.enough(found, limit):
                 break
             depth *= WIDER
         return rows
 
-    def _union(self, where: Compiled, depth: int) -> tuple[list[Candidate], CandidateScorer]:
-        """Request the best `depth` rows of both arms; returns them and their scorer."""
+    def _union(self, where: Compiled, limit: int) -> tuple[list[Candidate], CandidateScorer]:
+        """Request the best `limit` rows of each arm and variation; returns them and their scorer."""
         request, collection = self.request, self.collection
         lexical = request.strategy != "vector"
         analyzer, weight = collection.analyzer, request.lexical.function_word_weight
         terms = [weighted_indices(probe.text, analyzer, weight) if lexical else {} for probe in request.probes]
-        limit = max(math.ceil(depth * MARGIN), depth + MARGIN_MIN)
         prefetches = _of_probe_ids(request.probes, where.condition)
         for age in age_ranges(microseconds(request.now), request.decay):
             prefetches += self._arms(terms, all_conditions(where.condition, age), limit)
