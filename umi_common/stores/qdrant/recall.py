@@ -179,7 +179,7 @@ class CandidateRows:
         if self.request.strategy != "vector":
             arms.append((self.in_arms.lexical_rank, np.count_nonzero(self.scorer.matches(answer), axis=1)))
         if self.queries is not None:
-            arms.append((self.in_arms.dense_rank, len(answer) * self.queries.any(axis=1)))
+            arms.append((self.in_arms.dense_rank, np.where(self.queries.any(axis=1), len(answer), 0)))
         depth = self.request.depth
         return all(((ranks.max(axis=1, initial=0) >= depth) | (given < limit)).all() for ranks, given in arms)
 
