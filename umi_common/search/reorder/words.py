@@ -142,14 +142,17 @@ def earlier_first(g: Floats, texts: Sequence[str]) -> Floats:
         g: (n, P) 1 - offset of the part / length of the text, in characters; 0: the text lacks the part.
         texts: The n texts. Those above `ALIKE_CHARACTERS` are not raised and raise none.
     """
-    offsets = np.round((1.0 - g) * np.array([[len(text)] for text in texts]))
-    short = np.array([len(text) <= ALIKE_CHARACTERS for text in texts])
-    larger = (g[:, np.newaxis] > 0) & (g > g[:, np.newaxis]) & (offsets >= offsets[:, np.newaxis])  # (n, n, P)
-    words = [frozenset(words_in(text)) if read else frozenset() for text, read in zip(texts, short, strict=True)]
     raised_g: Floats = g.copy()
-    for one, other in np.argwhere(larger.any(axis=2) & short & short[:, np.newaxis]).tolist():
+    short = [at for at in np.flatnonzero(g.any(axis=1)).tolist() if len(texts[at]) <= ALIKE_CHARACTERS]
+    if len(short) < 2:
+        return raised_g
+    held, words = g[short], [frozenset(words_in(texts[at])) for at in short]
+    offsets = np.round((1.0 - held) * np.array([[len(texts[at])] for at in short]))
+    larger = (held[:, np.newaxis] > 0) & (held > held[:, np.newaxis]) & (offsets >= offsets[:, np.newaxis])  # (s, s, P)
+    for one, other in np.argwhere(larger.any(axis=2)).tolist():
         if words[one] <= words[other]:
-            raised_g[one] = np.where(larger[one, other], np.maximum(raised_g[one], g[other]), raised_g[one])
+            former = raised_g[short[one]]
+            raised_g[short[one]] = np.where(larger[one, other], np.maximum(former, held[other]), former)
     return raised_g
 
 
