@@ -123,7 +123,7 @@ class Words:
     def pairs(self) -> set[tuple[str, str]]:
         function_words = all_function_words()
         adjacent = pairwise(self.words)
-        return {pair for pair in adjacent if pair[0] not in function_words or pair[1] not in function_words}
+        return {(one, other) for one, other in adjacent if one not in function_words or other not in function_words}
 
     @cached_property
     def whole(self) -> frozenset[str]:
@@ -179,11 +179,11 @@ def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools |
             return False
         if a.held != b.held:
             return a.held > b.held and _alike(a, b)
-        return _alike(a, b) and (
-            (a.sorted_asked == b.sorted_asked and a.order > b.order)
+        return (
+            a.whole > b.whole
+            or (a.sorted_asked == b.sorted_asked and a.order > b.order)
             or (a.order[0] >= b.order[0] and _earlier(a.firsts, b.firsts))
-            or a.whole > b.whole
-        )
+        ) and _alike(a, b)  # last: it takes the longest
 
     return best.in_order(inserted(best.order, passes))
 
