@@ -180,9 +180,9 @@ def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools |
         if a.held != b.held:
             return a.held > b.held and _alike(a, b)
         return (
-            a.whole > b.whole
-            or (a.sorted_asked == b.sorted_asked and a.order > b.order)
+            (a.sorted_asked == b.sorted_asked and a.order > b.order)
             or (a.order[0] >= b.order[0] and _earlier(a.firsts, b.firsts))
+            or a.whole > b.whole
         ) and _alike(a, b)  # last: it takes the longest
 
     return best.in_order(inserted(best.order, passes))
