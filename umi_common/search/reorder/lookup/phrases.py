@@ -89,6 +89,8 @@ def phrases_held(texts: Sequence[str], phrases: Sequence[str]) -> Floats:
 def content_phrase_held(texts: Sequence[str], phrase: str) -> Floats:
     """(n, 1) `phrases_held` of a phrase without function words, in n texts of words without their function words."""
     function_words = all_function_words()
+    words = [f" {word} " for word in phrase.split()]
+    texts = [text if all(map(text.__contains__, words)) else "" for text in texts]  # few texts hold all of them
     content = [spaced([word for word in text.split() if word not in function_words]) if text else "" for text in texts]
     return phrases_held(content, [phrase])
 
