@@ -201,13 +201,12 @@ class Pool:
         if list(pool.ids) != sorted(pool.ids):
             order = np.array(sorted(range(len(pool)), key=pool.ids.__getitem__), dtype=np.int64)
             pool, weights = pool.rows(order), None if weights is None else weights[order]
-        ranks: dict[str, Any] = {}
         if "lexical_rank" not in others and lexical is not None:
             decayed = weighted(pool.lexical, weights)
-            ranks["lexical_rank"] = ranked(decayed, decayed > 0, depth)
+            pool.lexical_rank[:] = ranked(decayed, decayed > 0, depth)
         if "dense_rank" not in others and dense is not None:
-            ranks["dense_rank"] = ranked(weighted(pool.dense, weights), pool._has_cosine(), depth)
-        return replace(pool, **ranks) if ranks else pool
+            pool.dense_rank[:] = ranked(weighted(pool.dense, weights), pool._has_cosine(), depth)
+        return pool
 
     def _has_cosine(self) -> Bools:
         """(V, n) whether variation and row both have a vector. If `query_vectors` is not known, all variations count as
@@ -338,13 +337,9 @@ PER_VARIATION = tuple(name for name, (axes, _) in POOL_ARRAYS.items() if axes in
 PER_VARIATION_AND_ROW = tuple(name for name, (axes, _) in POOL_ARRAYS.items() if axes == "Vn")
 
 
-def source_codes(sources: Iterable[str | int | None]) -> Ints:
-    """(n,) a number for each row's source, from 0 in the order of first appearance; NO_SOURCE for None or NO_SOURCE.
-
-    Args:
-        sources: The name of each row's source, or its number in a store.
-    """
-    codes: dict[str | int | None, int] = defaultdict(count().__next__, {None: NO_SOURCE, NO_SOURCE: NO_SOURCE})
+def source_codes(sources: Iterable[str | None]) -> Ints:
+    """(n,) a number for each row's source, from 0 in the order of first appearance; NO_SOURCE for None."""
+    codes: dict[str | None, int] = defaultdict(count().__next__, {None: NO_SOURCE})
     return np.fromiter(map(codes.__getitem__, sources), np.int64)
 
 
