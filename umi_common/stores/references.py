@@ -35,6 +35,7 @@ hold the codes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -176,16 +177,14 @@ class References:
 
     def _by_part(self, terms: Collection[str]) -> list[tuple[int, float]]:
         """(j, part(i, j)) for each row j with a part above 0, if `terms` are the terms of i that the query lacks."""
-        found: list[tuple[int, float]] = []
-        by_term = self.names.by_term
+        by_term, living = self.names.by_term, self.index.living
         in_names = [term for term in terms if term in by_term]
-        for term, df in zip(in_names, self.index.corpus.frequencies(in_names), strict=True):
-            if df > MENTION_DOCUMENTS_MAX:
-                continue
-            named = [row for row in self.index.living(by_term[term]) if self._own_term(row) == term]
-            weight = PART * min(1.0, NAME_DOCUMENTS / max(df, 1)) / max(len(named), 1)
-            found += [(row, weight) for row in named]
-        return found
+        counts = zip(in_names, self.index.corpus.frequencies(in_names), strict=True)
+        df = {term: count for term, count in counts if count <= MENTION_DOCUMENTS_MAX}
+        own = self._own_terms({row for term in df for row in living(by_term[term])})
+        rows = Counter(own.values())
+        weight = {term: PART * min(1.0, NAME_DOCUMENTS / max(df[term], 1)) / rows[term] for term in rows if term in df}
+        return [(row, weight[term]) for row, term in own.items() if term in weight]
 
     def _by_rare_term(self, sources: Ints) -> Floats:
         """As `_by_name`, with a column for each shared rare term: index in `sources`, target row, 0, rare, 0."""
@@ -200,10 +199,13 @@ class References:
         pairs = zip(self.query.terms, self.query.weights, strict=True)
         return np.array([weight * max(term.idf, 0.0) for term, weight in pairs])
 
-    def _own_term(self, row: int) -> str | None:
-        """The rarest term of a row's name; None if another living row has the same name."""
-        name = self.names.by_row.get(row)
-        return None if name is None or len(self.index.living(self.names.rows(name))) > 1 else self._rarest(name)[1]
+    def _own_terms(self, rows: Collection[int]) -> dict[int, str]:
+        """By row, the rarest term of its name; without the rows whose name another living row has."""
+        names = {row: self.names.by_row[row] for row in rows}
+        names = {row: name for row, name in names.items() if len(self.index.living(self.names.rows(name))) == 1}
+        terms = list({term for name in names.values() for term in name})
+        df = dict(zip(terms, self.index.corpus.frequencies(terms), strict=True))
+        return {row: min(name, key=lambda term: (df[term], term)) for row, name in names.items()}
 
     def _rarest(self, name: Name) -> tuple[int, str]:
         """The df of a name's rarest term, and the term; of equally rare terms the first by code points."""
