@@ -138,14 +138,14 @@ class Words:
 
     @cached_property
     def sorted_asked(self) -> list[str]:
-        return sorted(word for _, word in self._places)
+        return sorted([word for _, word in self._places])
 
     @cached_property
     def order(self) -> tuple[int, int]:
         """Number of pairs in neighbours(i), and in touching(i), at the top of this file."""
         steps = [(then - at, (one, other)) for (at, one), (then, other) in pairwise(self._places)]
         near, beside = ({pair for distance, pair in steps if distance <= most} for most in (REACH, 1))
-        asked = pairwise(word for word in self._query.words if word in self.all)
+        asked = pairwise([word for word in self._query.words if word in self.all])
         return len(near.intersection(asked)), len(beside.intersection(pairwise(self._query.words)))
 
     @cached_property

@@ -139,6 +139,6 @@ def _held(texts: Sequence[str], name: str, initials: Mapping[str, str], *, any_c
 def _is_in_several(word: str, texts: Sequence[str], *, any_case: bool) -> bool:
     parts, pattern = LETTERS_OR_DIGITS.findall(word), whole_name(word, any_case=any_case)
     # Beyond ASCII, a pattern for any case also matches letters that `lower` does not change, such as the long s.
-    may_hold = (text for text in texts if not text.isascii() or all(part in text for part in parts))
+    may_hold = (text for text in texts if not text.isascii() or all(map(text.__contains__, parts)))
     found = (text for text in may_hold if pattern.search(text) is not None)
     return len(list(islice(found, SHARED_MIN))) == SHARED_MIN

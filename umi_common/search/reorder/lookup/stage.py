@@ -168,7 +168,7 @@ def reorder_by_lookup(best: Best, *, sought: Lookup, weight: float, terms_of: Te
     texts, own = best.texts, best.scores
     identifiers = codes_held(texts, sought.identifiers)
     full_names = full_names_held(texts, sought.full_names, sought.possible_names, sought.initials)
-    words = _words_held(best, sought, identifiers, terms_of)
+    words = _words_held(best, texts, sought, identifiers, terms_of)
     defined = names_defined(texts, sought.names)
     g = np.hstack([words, names_held(texts, sought.names) + defined, full_names])
     held = int(g.any(axis=1).sum())
@@ -181,9 +181,8 @@ def reorder_by_lookup(best: Best, *, sought: Lookup, weight: float, terms_of: Te
     return best.sorted_by(raised(own, g, weight) + added)
 
 
-def _words_held(best: Best, sought: Lookup, identifiers: Floats, terms_of: TermsOf) -> Floats:
+def _words_held(best: Best, texts: list[str], sought: Lookup, identifiers: Floats, terms_of: TermsOf) -> Floats:
     """(n, P) g of the parts of the query other than names, by the list at the top of this file."""
-    texts = best.texts
     wanted = [each for each in (*map(str.split, sought.phrases), sought.keywords, sought.content.split()) if each]
     words = [words_if_any(text, wanted) for text in texts]
     codes = with_words_beside(codes_held(texts, sought.codes), texts, sought.beside, terms_of)
