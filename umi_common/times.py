@@ -29,6 +29,8 @@ MONTHS = {
     **{"oct": 10, "okt": 10, "nov": 11, "dec": 12, "dez": 12},
 }
 """Number of a month by its first three letters in English or German."""
+PIVOT_YEAR = 69
+"""A two-digit year below this number is in the 2000s, any other in the 1900s, as in `strptime`."""
 PLAIN_LETTERS = {"ſ": "s", "ı": "i", "İ": "i", "\N{KELVIN SIGN}": "k"}
 """Letters that equal an ASCII letter for a regular expression that ignores case, and that ASCII letter."""
 _NAME = rf"(?P<name>{'|'.join(MONTHS)})[a-zä]*\.?"
@@ -81,6 +83,13 @@ def read_time(value: object, what: str = "time") -> datetime | None:
     except (ValueError, LookupError, OverflowError, OSError):
         return None  # for example for 31 February, an unknown zone, or a moment before the year 1
     return None
+
+
+def year_number(digits: str) -> int:
+    """The year of four digits, or of two by PIVOT_YEAR."""
+    year = int(digits)
+    century = 0 if len(digits) > 2 else 2000 if year < PIVOT_YEAR else 1900
+    return century + year
 
 
 def with_plain_letters(text: str) -> str:

@@ -8,6 +8,7 @@ html_text    reads text, headings, tables and title of an HTML page
 json_text    turns values of JSON into lines, and notebooks into Markdown
 mail         reads headers and body of mails
 chat         reads chat logs: one passage for each message
+stamps       finds the dates and times with which the lines of a log begin
 pdf          reads the text of PDFs in a child process
 pdf_child    the program of this child process
 """

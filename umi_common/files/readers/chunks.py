@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from umi_common.errors import FileUnreadable
-from umi_common.files.readers.chat import DATED, message_pattern, messages
+from umi_common.files.readers.chat import message_pattern, messages
 from umi_common.files.readers.html_text import PARAGRAPH_BREAK, HtmlText
 from umi_common.files.readers.json_text import OUTPUT_CHARACTERS, loaded, notebook_markdown, value_lines
 from umi_common.files.readers.mail import mails_in, read_mail, saved_page
@@ -29,6 +29,7 @@ from umi_common.files.readers.markup import (
 from umi_common.files.readers.passages import Heading, Passage, Table, passages
 from umi_common.files.readers.pdf import PdfPages, PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_name, decoded_text, file_errors, open_regular, read_all
+from umi_common.files.readers.stamps import STAMP
 from umi_common.frameworks.records import PlaceKeys, may_be_offset, time_in, to_chunk
 from umi_common.stores.chunk_names import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
@@ -223,7 +224,7 @@ def _text_file(path: Path, content: bytes) -> Iterator[Passage]:
     pattern = None if ending in MARKDOWN_ENDINGS else message_pattern(text)
     if pattern is not None:
         found = messages(text, pattern)
-        return found if pattern is DATED else _dated(found, _date_in_name(path))
+        return found if pattern is STAMP else _dated(found, _date_in_name(path))
     stated = front_matter_dates(text) if ending in MARKDOWN_ENDINGS else {}
     when, title = time_in(stated, _time_key(stated, stated.keys())), stated_title(text, ending)
     undated = bool(stated) and when is None

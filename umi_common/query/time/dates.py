@@ -19,8 +19,8 @@ from umi_common.query.time.vocabulary import (
     counted,
     month_number,
     named_part,
-    year_number,
 )
+from umi_common.times import year_number
 
 
 def of_year(given: Words, now: datetime, year: int) -> CalendarPeriod:

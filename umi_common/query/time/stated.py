@@ -19,9 +19,9 @@ from umi_common.query.time.dates import of_year
 from umi_common.query.time.grammar import MONTH, MONTH_START
 from umi_common.query.time.other_languages import MONTH_NAMES
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import DECADES, MONTHS, ORDINALS, WEEKDAYS, year_number
+from umi_common.query.time.vocabulary import DECADES, MONTHS, ORDINALS, WEEKDAYS
 from umi_common.times import MONTHS as MONTHS_BY_NAME
-from umi_common.times import with_plain_letters
+from umi_common.times import with_plain_letters, year_number
 from umi_common.types import TimeRange
 
 CHARACTERS_READ = 100_000

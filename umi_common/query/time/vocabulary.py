@@ -66,8 +66,6 @@ HOURS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night"
 """The hours at which each part of a day begins and ends; a night ends at six the next morning."""
 OTHER_DAYS = {"day": 7, "night": 7, "week": 28, "month": 90}
 """Number of days before today that "the other day", "the other week" and so on may mean."""
-PIVOT_YEAR = 69
-"""A two-digit year below this number is in the 2000s, any other in the 1900s, as in `strptime`."""
 WHICH_OFFSET = {
     **{"before last": -2, "last": -1, "past": -1, "previous": -1, "this": 0, "current": 0},
     **{"next": 1, "coming": 1, "upcoming": 1, "after next": 2},
@@ -102,13 +100,6 @@ def named_part(period: CalendarPeriod, given: Words) -> CalendarPeriod:
 def month_number(name: str) -> int:
     """1..12 for digits, or for a name or abbreviation that MONTH matches."""
     return int(name) if name.isdigit() else times.MONTHS[name.lower()[:3]]
-
-
-def year_number(digits: str) -> int:
-    """The year of four digits, or of two by PIVOT_YEAR."""
-    year = int(digits)
-    century = 0 if len(digits) > 2 else 2000 if year < PIVOT_YEAR else 1900
-    return century + year
 
 
 def counted(text: str) -> tuple[int, int]:
