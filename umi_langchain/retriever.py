@@ -26,7 +26,8 @@ from umi_common.filters import Filter, Scope, asked_filter, parse_filter
 from umi_common.frameworks.mirror import add_mirrored, copy_mirrored
 from umi_common.frameworks.options import CheckedFields, overrides, refuse_factory_options, sections_and_fields
 from umi_common.frameworks.records import PlaceKeys
-from umi_common.frameworks.retrievers import OpensStore, in_thread
+from umi_common.frameworks.retrievers import OpensStore
+from umi_common.frameworks.threads import in_thread
 from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever, Strategy, Where, store_settings
 from umi_common.search.extra_arms import arms_of

@@ -16,7 +16,8 @@ from typing_extensions import Self
 from umi_common.errors import ConfigError, InvalidVector, SearchUnavailable
 from umi_common.filters import Scope, asked_filter
 from umi_common.frameworks.records import PlaceKeys
-from umi_common.frameworks.retrievers import SharesStore, in_thread, retriever_over
+from umi_common.frameworks.retrievers import SharesStore, retriever_over
+from umi_common.frameworks.threads import in_thread
 from umi_common.protocols import Embedder, chunk_passes, pages
 from umi_common.retriever import DualRetriever, Where
 from umi_common.search.request import (

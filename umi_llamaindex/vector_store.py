@@ -31,7 +31,8 @@ from umi_common.errors import ConfigError, EmptyQuery, InputError, InvalidVector
 from umi_common.filters import Filter, Scope, matches, parse_filter
 from umi_common.frameworks.options import overrides
 from umi_common.frameworks.records import PlaceKeys
-from umi_common.frameworks.retrievers import SharesStore, in_thread, retriever_over
+from umi_common.frameworks.retrievers import SharesStore, retriever_over
+from umi_common.frameworks.threads import in_thread
 from umi_common.protocols import Probe, pages
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.guards import ThreadLimiter

@@ -5,9 +5,8 @@ Adapters take the sections of `UmiConfig`, such as `when` or `embedder`, as keyw
 
 from __future__ import annotations
 
-import asyncio
 import copy
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -155,13 +154,3 @@ def retriever_over(
     except BaseException:
         opened.close()
         raise
-
-
-def in_thread(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """An asynchronous method that calls the synchronous method `name` in a thread."""
-
-    async def method(self: Any, *args: Any, **options: Any) -> Any:
-        return await asyncio.to_thread(getattr(self, name), *args, **options)
-
-    method.__doc__ = f"`{name}` in a thread."
-    return method
