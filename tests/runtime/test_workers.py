@@ -358,3 +358,21 @@ async def test_a_cancelled_search_that_raises_when_it_is_closed_does_not_end_the
     await asyncio.sleep(0.01)
     released.set()
     assert await good == [["good"]]
+
+
+def test_a_search_whose_event_loop_was_closed_makes_no_further_call(threads):
+    begun, released, log = threading.Event(), threading.Event(), []
+
+    def searching():
+        yield (Call.batched("hold", [], lambda items: begun.set() or released.wait(60)),)
+        yield (asked_of(log)("a"),)
+
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(adrive(searching(), threads))
+    loop.run_until_complete(asyncio.to_thread(begun.wait, 60))
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
+    released.set()
+    assert asyncio.run(adrive(one(asked_of(log)("b")), threads)) == ["B"]
+    assert log == [["b"]] and not task.done()
+    task._log_destroy_pending = False
