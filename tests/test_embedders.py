@@ -181,6 +181,15 @@ def test_a_model_object_of_sentence_transformers_or_fastembed_is_an_embedder(mod
     assert (embedder.embed_queries(["boat"]) == -embedder.embed_documents(["boat"])).all()
 
 
+def test_an_object_whose_encode_takes_texts_alone_is_an_embedder():
+    class OwnModel:
+        def encode(self, texts):
+            return HashEmbedder().embed_documents(texts)
+
+    texts = ["a boat", "a car"]
+    assert (as_embedder(OwnModel()).embed_documents(texts) == HashEmbedder().embed_documents(texts)).all()
+
+
 def test_a_function_may_yield_the_vectors():
     def letters(texts):
         yield from ([float(text.count(letter)) for letter in "abc"] for text in texts)

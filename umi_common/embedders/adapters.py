@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import lru_cache, partial
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, signature
 from typing import Any
 
 import numpy as np
@@ -158,7 +158,8 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
     - A model of LangChain or LlamaIndex: a FrameworkEmbedder, named by the model's class and the name that the model
       states, such as "OpenAIEmbeddings/text-embedding-3-small"; by the class alone if it states none. A model that
       wraps another (WRAPPED) gets the wrapped model's name.
-    - A model of sentence-transformers, model2vec or fastembed: a CallableEmbedder, named in the same way.
+    - A model of sentence-transformers, model2vec or fastembed, or another with methods of LIBRARY_METHODS: a
+      CallableEmbedder, named in the same way.
     - A function from texts to vectors, sync or async: a CallableEmbedder with the function's name.
 
     Args:
@@ -214,13 +215,14 @@ def _model_of_name(name: str) -> Embedder:
 def _library_model(model: Any, name: str, named: bool = True) -> CallableEmbedder | None:
     """An embedder that calls two methods of `model`; None: the model has no pair of methods in LIBRARY_METHODS."""
     for names in LIBRARY_METHODS:
-        documents, queries = (getattr(model, method, None) for method in names)
-        if documents is None or queries is None:
-            continue
-        if hasattr(model, "encode"):
-            documents, queries = (partial(method, show_progress_bar=False) for method in (documents, queries))
-        return CallableEmbedder(documents, queries, name=name, named=named)
+        methods = [getattr(model, method, None) for method in names]
+        if None not in methods:
+            return CallableEmbedder(*map(_without_progress_bar, methods), name=name, named=named)
     return None
+
+
+def _without_progress_bar(method: Any) -> Any:
+    return partial(method, show_progress_bar=False) if "show_progress_bar" in signature(method).parameters else method
 
 
 def identity_of(embedder: Embedder) -> str | None:
