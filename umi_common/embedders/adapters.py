@@ -20,7 +20,7 @@ from umi_common.runtime.loop_thread import LoopThread
 
 Embed = Callable[[list[str]], Any]
 AsyncEmbed = Callable[[list[str]], Awaitable[Any]]
-"""Functions from texts to a matrix of numbers, one row per text, or to an iterator over its rows."""
+"""Both are functions from texts to a matrix of numbers, one row per text, or to an iterator over its rows."""
 
 EMBEDDER_NAMES = "'default', 'minilm', 'fastembed:MODEL' or 'sentence-transformers:MODEL'"
 

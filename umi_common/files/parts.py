@@ -70,7 +70,7 @@ def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLim
     parts: list[FilePart] = []
     start, line = 0, 1
     with file_errors(path):
-        for content in _pieces(path, size, limits):
+        for content in _contents_of_parts(path, size, limits):
             stop = start + len(content)
             parts.append(FilePart(path, source, start, stop, line, _key(source, line, content), limits=limits))
             start = stop
@@ -103,7 +103,7 @@ def version_of(parts: Sequence[FilePart]) -> str:
     return hashlib.sha256("".join(part.key for part in parts).encode()).hexdigest()[:32]
 
 
-def _pieces(path: Path, size: int, limits: ReadLimits) -> Iterator[bytes]:
+def _contents_of_parts(path: Path, size: int, limits: ReadLimits) -> Iterator[bytes]:
     """Yield the bytes of each part in order; an empty file has one empty part."""
     with open_regular(path) as file:
         # In UTF-16 a newline has two bytes, so `readline` would cut inside it.

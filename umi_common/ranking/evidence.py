@@ -7,9 +7,8 @@ corpus. Evidence is on one scale for both arms:
                                                 the query could reach, plus up to 4 for its terms that the corpus
                                                 does not hold. The BM25 of chance matches grows with sqrt(bound).
     dense(d)   = squareplus(z(d))^2 / 64        z: standard deviations of the cosine above the mean of this query's
-                                                cosines over the corpus. Mean and deviation of these
-                                                cosines are the background of the query. -log p of a
-                                                normal tail is about z^2 / 2.
+                                                cosines over the corpus. Mean and deviation are the background of the
+                                                query. -log p of a normal tail is about z^2 / 2.
     squareplus(z) = (z + sqrt(z^2 + 4)) / 2     A smooth max(0, z).
     fused(d)   = w * lexical(d) + (1 - w) * dense(d)
 
@@ -211,7 +210,7 @@ def z_score(scores: npt.ArrayLike) -> Floats:
 
 def logistic(scores: npt.ArrayLike) -> Floats:
     """1 / (1 + exp(-z)) of the row's z-scores z, 0..1."""
-    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(z_score(scores), -500.0, 500.0))), dtype=np.float64)
+    return np.asarray(1.0 / (1.0 + np.exp(-z_score(scores))), dtype=np.float64)
 
 
 def by_bound(scores: npt.ArrayLike, bound: npt.ArrayLike) -> Floats:

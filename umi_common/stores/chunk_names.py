@@ -29,7 +29,7 @@ NAME_LETTERS_MIN = 4
 
 _PATH = re.compile(rf"[^\n]*{PATH_END}")
 _HEADING = re.compile(r"[#\s]*([^\n:;!?]{3,80}?)(?:(?<=\w\w)\.\s|(?<=\))\.\s|\n)")
-"""The first line, or the first sentence, if it holds none of the signs : ; ! ? and white space follows it."""
+"""The first line, or the first sentence that white space follows; none if it holds one of the signs : ; ! ?."""
 _TITLE = re.compile(r"(?:---\n)?(?:\w+: [^\n]*\n)*?\w*title: [\"']?([^\n]{3,80}?)[\"']?\n", re.IGNORECASE)
 """A line "title: ..." after other lines of metadata, as LlamaIndex and Markdown files have them before a text."""
 _IN_BRACKETS = re.compile(r"\s*\([^)]*\)")
@@ -45,7 +45,7 @@ def heading(text: str) -> str | None:
     A line of titles before it is skipped (see PATH_END).
 
     A heading has at most NAME_WORDS_MAX words, at least NAME_LETTERS_MIN letters or digits, and begins with a capital
-    letter, or with a digit if it has several words.
+    letter, or with a digit if it has several words; in a script without capitals there is none.
     """
     text = text.replace("\r\n", "\n")
     path = _PATH.match(text)

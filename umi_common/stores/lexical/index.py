@@ -282,7 +282,7 @@ class LexicalIndex:
         return self._snapshot.row_scorer(config)
 
     def held(self, terms: Sequence[Term], rows: Ints, config: LexicalConfig) -> Mask:
-        """(T, n) whether each of n living rows (rising) holds each of T terms, found by `scorer(config).query`."""
+        """(T, n) whether each of n living rows (rising) holds each of T terms, which `query` found under `config`."""
         held: Mask = self.scorer(config).lookup(terms, rows) > 0
         return held
 

@@ -78,7 +78,7 @@ def with_decimal_point(piece: str) -> str:
 _GROUPED_CODE = re.compile(
     r"\d{1,3}(?:\.\d{3})+|(?=(?:[./-]?\d){8})(?!(?:\d{1,3}\.){3}\d{1,3}(?:/\d+)?\Z)\d+(?:[./-]\d+)+"
 )
-"""250.000, 978-3-16-148410-0 or 030/555-0199, but no IP address, unless its last three parts have three digits."""
+"""250.000, 978-3-16-148410-0 or 030/555-0199. An IP address is none, unless it may be a number: 10.100.200.250."""
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _DATE_LENGTH = 8
 """Largest number of digits of a date."""
