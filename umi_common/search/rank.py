@@ -127,10 +127,10 @@ def _on_scale_of_cosines(scores: Floats, pool: Pool, rows: Ints) -> Floats:
     the scores are scaled to 0..1. In a search by vectors alone, the result is the cosines themselves, as in other
     stores, whatever decay and other stages made of the scores.
     """
-    scaled = min_max(scores / (scores.max(initial=0.0) or 1.0))
     cosines: Floats = pool.dense[0, rows]
     if pool.mode == "vector":
         return cosines
+    scaled = min_max(scores / (scores.max(initial=0.0) or 1.0))
     if pool.mode == "text" or not len(rows):
         return scaled
     low, high = cosines.min(), cosines.max()
