@@ -5,12 +5,14 @@ find the question alone. The stage `neighbours`, which raises chunks beside a go
 short talks: it changes nothing if adjacent chunks of a corpus are no more alike than others.
 
 The question is one of the best `QUESTIONS_MAX` candidates, has at least the share `SCORE` of the best score and at most
-`QUESTION_TERMS` terms, and ends with "?". The answer is the next chunk of its source, and no question. It is at most
-`TALK_HOURS` later, or neither has a time. It has another speaker, the one whom the query names if it names one; texts
-without speakers, such as those of an FAQ, count as well. `Best.put_behind` computes the new scores.
+`QUESTION_TERMS` terms, and ends as `QUESTION` says. The answer is the next chunk of its source, and no question. It is
+at most `TALK_HOURS` later, or neither has a time. It has another speaker, the one whom the query names if it names one;
+texts without speakers, such as those of an FAQ, count as well. `Best.put_behind` computes the new scores.
 """
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 
@@ -31,7 +33,8 @@ QUESTION_TERMS = 30
 """Largest number of terms of a question."""
 TALK_HOURS = 1.0
 """Longest time, in hours, from a question to its answer: later messages begin another talk."""
-QUESTION_MARKS = ("?", "？")
+QUESTION = re.compile(r"[?？؟][\s!\u200d\ufe0f\u2600-\u27bf\U0001f000-\U0001faff]*$")
+"""Matches the end of a question: a question mark, behind it at most "!" and emoji."""
 
 
 def rows_after(pool: Pool, rows: Ints) -> dict[int, list[int]]:
@@ -68,4 +71,4 @@ def reorder_answers(best: Best, *, query: str) -> RankedPool:
 
 def asks(chunk: Chunk) -> bool:
     """Whether a chunk ends as a question."""
-    return chunk.text.rstrip().endswith(QUESTION_MARKS)
+    return QUESTION.search(chunk.text) is not None
