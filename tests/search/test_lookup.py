@@ -912,3 +912,28 @@ def test_a_phrase_is_found_in_a_text_with_combining_marks(phrase, holding, other
     with HybridStore.open(embedder=HashEmbedder()) as store:
         store.add([Chunk("other", other), Chunk("holding", holding)])
         assert DualRetriever(store).search(f'"{phrase}"').ids[0] == "holding"
+
+
+def hits_first(texts, questions):
+    """The first text of a search with each question."""
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(text, text) for text in texts])
+        return [umi.search(question, now=NOW).ids[0] for question in questions]
+
+
+@pytest.mark.parametrize("question", ["{}'s {}", "who is {}'s {}?"])
+def test_of_texts_with_a_full_name_the_one_with_the_rest_of_the_question_comes_first(question):
+    relations = ("teacher", "landlord", "doctor", "lawyer")
+    own = [f"{PEOPLE[at * 7 % 20 - 1]} is the {relations[at % 4]} of {name}." for at, name in enumerate(PEOPLE)]
+    questions = [question.format(name, relations[at % 4]) for at, name in enumerate(PEOPLE)]
+    assert hits_first(own, questions) == own
+
+
+@pytest.mark.parametrize("question", ["neighbour of {}", "{}'s neighbour"])
+def test_a_text_that_begins_with_a_full_name_is_no_entry_on_it(question):
+    people = PEOPLE[::7]  # so few that no name is looked up
+    subjects = [f"{name} became the landlord of {PEOPLE[at - 4]} in 1990." for at, name in enumerate(people)]
+    neighbours = [
+        f"The neighbour whom we found for {name} in May is {PEOPLE[at - 8]}." for at, name in enumerate(people)
+    ]
+    assert hits_first(subjects + neighbours, map(question.format, people)) == neighbours

@@ -28,7 +28,7 @@ from umi_common.search.reorder.best import CANDIDATES, FAR_CANDIDATES, Best
 from umi_common.search.reorder.lookup.codes import Code, codes_held, codes_in, with_words_beside
 from umi_common.search.reorder.lookup.definitions import names_defined, words_beside_held
 from umi_common.search.reorder.lookup.entries import entries_held, heads_in
-from umi_common.search.reorder.lookup.full_names import full_names_held, full_names_in, initials_in
+from umi_common.search.reorder.lookup.full_names import POSSESSIVE, full_names_held, full_names_in, initials_in
 from umi_common.search.reorder.lookup.names import acronyms_in, names_held, program_names_in
 from umi_common.search.reorder.lookup.phrases import (
     content_phrase_held,
@@ -39,9 +39,8 @@ from umi_common.search.reorder.lookup.phrases import (
     phrases_in,
     words_if_any,
 )
-from umi_common.search.reorder.words import TermsOf, best_added, near_best, raised, up_to_last, words_in
+from umi_common.search.reorder.words import TermsOf, best_added, content_words, near_best, raised, up_to_last, words_in
 from umi_common.search.request import SearchRequest
-from umi_common.stores.lexical.languages import all_function_words
 
 KEYWORDS_SHARE = 0.7
 """A text with all keywords is raised only if it has this share of the best candidate's BM25: long lists hold any words,
@@ -144,12 +143,12 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     codes, identifiers = codes_in(without_period)
     names = [*program_names_in(line), *acronyms_in(line)]
     full_names, possible_names = ([], []) if long else full_names_in(line)
-    heads, asks_meaning = ([], False) if codes or identifiers else heads_in(without_period)
+    heads, asks_meaning = ([], False) if codes or identifiers or full_names else heads_in(without_period)
     return Lookup(
         phrases=phrases,
         codes=codes,
         identifiers=identifiers,
-        beside=[word for word in words_in(without_period) if word.isalpha() and word not in all_function_words()],
+        beside=[word for word in content_words(POSSESSIVE.sub("", without_period)) if word.isalpha()],
         names=names,
         keywords=keywords_in(query, among_function_words=bool(names)),
         quoted=quoted,
@@ -168,6 +167,7 @@ def reorder_by_lookup(best: Best, *, sought: Lookup, weight: float, terms_of: Te
     texts, own = best.texts, best.scores
     identifiers = codes_held(texts, sought.identifiers)
     full_names = full_names_held(texts, sought.full_names, sought.possible_names, sought.initials)
+    full_names = with_words_beside(full_names, texts, sought.beside, terms_of)
     words = _words_held(best, texts, sought, identifiers, terms_of)
     defined = names_defined(texts, sought.names)
     g = np.hstack([words, names_held(texts, sought.names) + defined, full_names])
