@@ -337,9 +337,13 @@ PER_VARIATION = tuple(name for name, (axes, _) in POOL_ARRAYS.items() if axes in
 PER_VARIATION_AND_ROW = tuple(name for name, (axes, _) in POOL_ARRAYS.items() if axes == "Vn")
 
 
-def source_codes(sources: Iterable[str | None]) -> Ints:
-    """(n,) a number for each row's source, from 0 in the order of first appearance; NO_SOURCE for None."""
-    codes: dict[str | None, int] = defaultdict(count().__next__, {None: NO_SOURCE})
+def source_codes(sources: Iterable[str | int | None]) -> Ints:
+    """(n,) a number for each row's source, from 0 in the order of first appearance; NO_SOURCE for None or NO_SOURCE.
+
+    Args:
+        sources: The name of each row's source, or its number in a store.
+    """
+    codes: dict[str | int | None, int] = defaultdict(count().__next__, {None: NO_SOURCE, NO_SOURCE: NO_SOURCE})
     return np.fromiter(map(codes.__getitem__, sources), np.int64)
 
 

@@ -202,7 +202,7 @@ class References:
     def _own_terms(self, rows: Collection[int]) -> dict[int, str]:
         """By row, the rarest term of its name; without the rows whose name another living row has."""
         names = {row: self.names.by_row[row] for row in rows}
-        names = {row: name for row, name in names.items() if len(self.index.living(self.names.rows(name))) == 1}
+        names = {row: name for row, name in names.items() if len(self.index.living(self.names.rows(name))) < 2}
         terms = list({term for name in names.values() for term in name})
         df = dict(zip(terms, self.index.corpus.frequencies(terms), strict=True))
         return {row: min(name, key=lambda term: (df[term], term)) for row, name in names.items()}

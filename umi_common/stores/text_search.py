@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from umi_common.errors import SearchUnavailable
-from umi_common.pool import Floats, Ints, Links, Pool
+from umi_common.pool import Floats, Ints, Links, Pool, source_codes
 from umi_common.protocols import RecallRequest
 from umi_common.stores.arrays import distinct
 from umi_common.stores.chunk_names import Names
@@ -169,7 +169,7 @@ class TextSearch:
             **named.pool_fields(rows),
             weights=None if self.weights is None else self.weights[rows],
             depth=self.request.depth,
-            source=self.rows.source[rows],
+            source=source_codes(self.rows.source[rows].tolist()),
             position=self.rows.index_in_source[rows],
             age_hours=self.rows.age_hours(microseconds(self.request.now), rows),
             links=None if links is None else links.of_rows(rows, len(self.rows)),

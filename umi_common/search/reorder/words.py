@@ -151,8 +151,8 @@ def earlier_first(g: Floats, texts: Sequence[str]) -> Floats:
     larger = (held[:, np.newaxis] > 0) & (held > held[:, np.newaxis]) & (offsets >= offsets[:, np.newaxis])  # (s, s, P)
     for one, other in np.argwhere(larger.any(axis=2)).tolist():
         if words[one] <= words[other]:
-            former = raised_g[short[one]]
-            raised_g[short[one]] = np.where(larger[one, other], np.maximum(former, held[other]), former)
+            own = raised_g[short[one]]  # a view
+            np.maximum(own, held[other], out=own, where=larger[one, other])
     return raised_g
 
 
