@@ -55,8 +55,8 @@ class UmiTranslator(Visitor):
     def visit_structured_query(self, structured_query: StructuredQuery) -> tuple[str, dict[str, Any]]:
         """(text to search for, options of the search).
 
-        A limit above LIMIT_MAX, the largest that a search accepts, is lowered in `structured_query`, where LangChain
-        reads it.
+        A limit above LIMIT_MAX, the largest that a search for a text accepts, is lowered in `structured_query`, where
+        LangChain reads it. Without a text, the documents that pass the filter are listed, up to any limit.
 
         Raises:
             FilterError: If a comparator cannot take its value.

@@ -6,6 +6,7 @@ import hashlib
 import random
 import threading
 
+import numpy as np
 import pytest
 from context_toys import CL100K_FOLDER
 
@@ -173,3 +174,8 @@ def test_counts_are_kept_by_a_hash_and_not_by_the_text():
     counter.count("abc")
     key = hashlib.blake2b(b"abc", digest_size=16).digest()
     assert counter._counts.get([key, "abc"]) == {key: 3}
+
+
+def test_a_function_that_returns_an_array_without_a_length_is_refused():
+    with pytest.raises(ConfigError, match="failed with TypeError on 5 characters"):
+        counter_for(lambda text: np.array(5)).count("a b c")

@@ -69,6 +69,8 @@ class Counter:
         try:
             tokens = self._tokens(text) if text else 0
             tokens = tokens["input_ids"] if isinstance(tokens, dict) else getattr(tokens, "input_ids", tokens)
+            if isinstance(tokens, Sized) and not isinstance(tokens, (str, bytes)):
+                return len(tokens)
         except UmiError:
             raise
         except Exception as error:
@@ -76,8 +78,6 @@ class Counter:
                 f"the token counter {self.name} failed with {type(error).__name__} on {len(text)} characters; "
                 "expected a function from a text to its tokens or their number"
             ) from error
-        if isinstance(tokens, Sized) and not isinstance(tokens, (str, bytes)):
-            return len(tokens)
         if isinstance(tokens, bool) or not isinstance(tokens, SupportsIndex) or index(tokens) < 0:
             raise ConfigError(
                 f"the token counter {self.name} gave {tokens!r:.80}; expected a list of tokens or a whole number >= 0"
@@ -108,7 +108,8 @@ def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_secon
         timeout_seconds: Longest time for the download, in seconds.
 
     Returns:
-        The counter; for the same name, always the same one. A counter from any other spec is new, with an empty cache.
+        The counter; for a name, the same one again as long as the same tokenizer counts. A counter from any other spec
+        is new, with an empty cache.
 
     Raises:
         ConfigError: If the spec is none of these, or tiktoken does not know the name.
