@@ -520,3 +520,17 @@ def test_the_number_behind_no_is_a_key_although_texts_call_the_meeting_otherwise
         store.add(Chunk(text, text) for text in minutes())
         for number in (5, 7, 19):
             assert umi.search(f"who chaired meeting no. {number}?", now=NOW).ids[0] == minutes()[number - 1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "written"), [("17:30", "5:30 pm"), ("5:30 pm", "17:30"), ("09:00", "9 am"), ("17:30", "17h30")]
+)
+def test_a_time_of_day_is_found_in_another_form_before_the_same_time_to_other_towns(asked, written):
+    towns = ("Graz", "Porto", "Bilbao", "Cork", "Gdansk", "Lyon", "Bergen", "Turin")
+    texts = [f"The bus to {town} at {asked} leaves from bay {bay}." for bay, town in enumerate(towns[1:], start=1)]
+    texts += [f"The bus to {town} at 11:45 leaves from bay {bay}." for bay, town in enumerate(towns, start=20)]
+    answer = f"The bus to Graz at {written} leaves from bay 9."
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(text, text) for text in [*texts, answer]])
+        for question in (f"bus to Graz {asked}", f"from which bay does the {asked} bus to Graz leave?"):
+            assert umi.search(question, now=NOW).ids[0] == answer, question

@@ -24,7 +24,7 @@ other words of the query. A label and its abbreviation ("rev. 5", "§ 5" for a s
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import NamedTuple
@@ -41,6 +41,7 @@ from umi_common.search.reorder.numbers import (
     in_digits,
     labelled_numbers,
     numbers_sought,
+    reader_of_times,
 )
 from umi_common.search.reorder.words import (
     DIGITS,
@@ -100,6 +101,8 @@ class QueryPairs(NamedTuple):
     """By pair of a label and a number behind it: matches the label before any number in a text. A label is a word, but
     no function word other than "no."."""
     terms_of: TermsOf
+    read: Callable[[str], str]
+    """`numbers.reader_of_times`, by which the texts are read."""
 
 
 def candidates_read(pool: Pool, order: Ints) -> int:
@@ -111,7 +114,8 @@ def candidates_read(pool: Pool, order: Ints) -> int:
 
 def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     """The number pairs of a query; None if it has none."""
-    query = in_digits(query)
+    read = reader_of_times(query)
+    query = in_digits(read(query))
     found = numbers_sought(query)
     if found is None:
         return None
@@ -122,7 +126,7 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
             *((_terms(word, terms_of), (number,)) for number, word in ORDINAL.findall(query)),
         ]
     )
-    return QueryPairs(found, pairs, _labels_of_numbers(query, found, terms_of), terms_of) if pairs else None
+    return QueryPairs(found, pairs, _labels_of_numbers(query, found, terms_of), terms_of, read) if pairs else None
 
 
 def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, re.Pattern[str]]:
@@ -141,12 +145,13 @@ def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) 
 
 def reorder_by_number_pairs(best: Best, *, query: QueryPairs, weight: float) -> RankedPool:
     """The ranking by the formula at the top of this file."""
+    texts = list(map(query.read, best.texts))
     terms_of = cache(query.terms_of)  # words beside a number are often the same
-    held = [pairs_in_text(text, query.numbers, terms_of) for text in best.texts]
+    held = [pairs_in_text(text, query.numbers, terms_of) for text in texts]
     holding = sum(not query.pairs.isdisjoint(own) for own in held)
     best.facts.update(pairs=len(query.pairs), held=holding)
-    g, of_keys = (earlier_first(g_of(pairs, held), best.texts) for pairs in (query.pairs, query.before_any))
-    added = best_added(best.scores, of_keys, keys_of(query, of_keys, best.texts))
+    g, of_keys = (earlier_first(g_of(pairs, held), texts) for pairs in (query.pairs, query.before_any))
+    added = best_added(best.scores, of_keys, keys_of(query, of_keys, texts))
     return best.sorted_by(raised(best.scores, g, weight) + (best.scores > 0) * added)
 
 

@@ -9,21 +9,26 @@ parts ("v3.2"). The query may name it ("night eight"). These forms of a number a
     "Henry 8"        "Henry VIII", up to "XXXIX"
     "5-10"           "5 to 10", "between 5 and 10": a range
     "5:10"           "5 (10)", for "chapter 5, verse 10" or "verse 10 of chapter 5": labelled numbers
+    "17:30"          "5:30 pm", "17h30": see `reader_of_times`
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from unicodedata import category
 
 from umi_common.query.time.vocabulary import DAY_ORDINALS, NUMBERS
 from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, words_in
 from umi_common.stores.lexical.languages import all_function_words
+from umi_common.stores.lexical.numbers_in_text import in_24_hours
 from umi_common.times import with_plain_letters
 
 SEVERAL_PARTS = re.compile(r"\d[.,:-]\d")
 """The sign between two parts of a number or code, with a digit on each side."""
+TIME = re.compile(r"(?<!\d)(?:1?\d|2[0-3]):[0-5]\d(?!\d)")
+"""A time of day in the form of `in_24_hours`."""
 LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'.])")
 """A single letter after a word."""
 ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
@@ -63,6 +68,12 @@ BEFORE_ONE = re.compile(r"(?<![^\W\d_])([^\W\d_]+) (?:1|I(?!\s*\w))(?!\w|[.,:-]\
 def in_digits(query: str) -> str:
     """A query with its number names in digits: "night eight" as "night 8"."""
     return NUMBER_NAME.sub(_in_digits, query)
+
+
+def reader_of_times(query: str) -> Callable[[str], str]:
+    """The function by which a query and texts are read, so that times of day have one form: `in_24_hours`, or `str` if
+    the query has none."""
+    return in_24_hours if TIME.search(in_24_hours(query)) else str
 
 
 def numbers_sought(query: str) -> re.Pattern[str] | None:

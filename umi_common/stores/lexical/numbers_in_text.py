@@ -111,19 +111,34 @@ _CLOCK = re.compile(
     re.VERBOSE,
 )
 """A time with a sign or word for hours."""
+_ZERO_OF_HOUR = re.compile(r"(?<![\w.,:/-])0(?=\d:[0-5]\d(?![\w:]))")
+"""The zero before an hour: 09:00."""
+
+
+def in_24_hours(text: str) -> str:
+    """A text with its times of day in one form: "17:30" for "5:30 pm" and "17h30", "9:00" for "9 am" and "09:00"."""
+    return _ZERO_OF_HOUR.sub("", _CLOCK.sub(_of_clock, _TWELVE_HOURS.sub(_of_twelve_hours, text)))
+
+
+def _of_twelve_hours(time: re.Match[str]) -> str:
+    hour = int(time[1]) % 12 + (12 if time[3] in "pP" else 0)
+    return f"{hour}:{time[2] or '00'}"
+
+
+def _of_clock(time: re.Match[str]) -> str:
+    hour = int(time["hour"] or time["h"])
+    minute = next(filter(None, time.group("a", "b", "c", "d")), "30" if time["half"] else "00")
+    return f"{hour + 12 if time['pm'] and hour < 12 else hour}:{minute:0>2}"
 
 
 def _and_24_hours(time: re.Match[str]) -> str:
     """For "6:06 pm": "6:06 pm 18:06"."""
-    hour = int(time[1]) % 12 + (12 if time[3] in "pP" else 0)
-    return f"{time[0]} {hour}:{time[2] or '00'}"
+    return f"{time[0]} {_of_twelve_hours(time)}"
 
 
 def _and_clock(time: re.Match[str]) -> str:
     """For "18h06": "18h06 18:06 "."""
-    hour = int(time["hour"] or time["h"])
-    minute = next(filter(None, time.group("a", "b", "c", "d")), "30" if time["half"] else "00")
-    return f"{time[0]} {hour + 12 if time['pm'] and hour < 12 else hour}:{minute:0>2} "
+    return f"{time[0]} {_of_clock(time)} "
 
 
 _ZEROS_OF = {

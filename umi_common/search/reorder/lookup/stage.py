@@ -2,8 +2,8 @@
 
 For part p of the query and candidate i, the modules `codes`, `names`, `phrases` and `entries` of this folder define
 g(p, i) >= 0: how well i holds p. Scores are `words.raised` with g. Names always count; g of a name is 1 larger in a
-text that defines it (module `definitions`). Of the other parts, only the first item of this list that a candidate holds
-counts:
+text that defines it (module `definitions`), and g of a full name is 1 larger in a text with the query's other words
+(`codes.with_words_beside`). Of the other parts, only the first item of this list that a candidate holds counts:
 
     1. phrases, short codes and identifiers
     2. the query without its function words, as a phrase
@@ -18,6 +18,7 @@ not represent such parts. A text that defines a name gains as much for it, times
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +40,7 @@ from umi_common.search.reorder.lookup.phrases import (
     phrases_in,
     words_if_any,
 )
+from umi_common.search.reorder.numbers import reader_of_times
 from umi_common.search.reorder.words import TermsOf, best_added, content_words, near_best, raised, up_to_last, words_in
 from umi_common.search.request import SearchRequest
 
@@ -61,10 +63,13 @@ class Lookup(NamedTuple):
     """Phrases of at least two words, in the form of `spaced(words_in(text))`."""
     codes: list[Code]
     """Codes of few digits, such as "E-1042"."""
+    read: Callable[[str], str]
+    """`numbers.reader_of_times`, by which texts are read for `codes`."""
     identifiers: list[Code]
     """Codes of at least `codes.IDENTIFIER_DIGITS` digits, such as the number of an order."""
     beside: list[str]
-    """The words beside short codes and names: those of the query that have only letters, without function words."""
+    """The words beside short codes and names: those of the query that have only letters, without function words and the
+    s of a possessive."""
     names: list[re.Pattern[str]]
     """Patterns of names from programs and of acronyms."""
     keywords: list[str]
@@ -82,7 +87,8 @@ class Lookup(NamedTuple):
     initials: dict[str, str]
     """Middle initial by full name, in lower case, if the query has one."""
     heads: list[str]
-    """Words of a short query with which an entry may begin."""
+    """Words of a short query with which an entry may begin; [] if the query has a full name, with which many texts on
+    the person begin."""
     asks_meaning: bool
     """Whether the query asks what its only head means, so that every entry on it answers the query."""
 
@@ -140,13 +146,15 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     line = "" if "\n" in line.strip() else line  # names in several pasted lines are details
     long = len(words_in(without_period)) > LONG_WORDS
     phrases, quoted = phrases_in(query)
-    codes, identifiers = codes_in(without_period)
+    read = reader_of_times(without_period)
+    codes, identifiers = codes_in(read(without_period))
     names = [*program_names_in(line), *acronyms_in(line)]
     full_names, possible_names = ([], []) if long else full_names_in(line)
     heads, asks_meaning = ([], False) if codes or identifiers or full_names else heads_in(without_period)
     return Lookup(
         phrases=phrases,
         codes=codes,
+        read=read,
         identifiers=identifiers,
         beside=[word for word in content_words(POSSESSIVE.sub("", without_period)) if word.isalpha()],
         names=names,
@@ -185,7 +193,8 @@ def _words_held(best: Best, texts: list[str], sought: Lookup, identifiers: Float
     """(n, P) g of the parts of the query other than names, by the list at the top of this file."""
     wanted = [each for each in (*map(str.split, sought.phrases), sought.keywords, sought.content.split()) if each]
     words = [words_if_any(text, wanted) for text in texts]
-    codes = with_words_beside(codes_held(texts, sought.codes), texts, sought.beside, terms_of)
+    codes = codes_held(list(map(sought.read, texts)), sought.codes)
+    codes = with_words_beside(codes, texts, sought.beside, terms_of)
     first = np.hstack([phrases_held(words, sought.phrases), codes, identifiers])
     if first.any():
         return first
