@@ -950,3 +950,14 @@ def test_a_timestamp_beyond_all_numbers_is_left_out_as_other_values_that_cannot_
 def test_one_document_in_place_of_a_list_is_named():
     with pytest.raises(InvalidChunk, match=r"documents is Document; expected a list of LangChain Documents"):
         UmiRetriever.from_documents(Document("Ann met Bob"))
+
+
+def test_a_cell_runs_again_with_other_settings_while_the_retriever_of_its_last_run_is_open(tmp_path):
+    first = UmiRetriever.from_texts(TEXTS, persist_directory=str(tmp_path))
+    second = UmiRetriever.from_texts(TEXTS, persist_directory=str(tmp_path), fusion={"method": "rrf"}, lexical={"k1": 2})
+    store = UmiVectorStore(persist_directory=str(tmp_path), mmr={"trade_off": 0.9})
+    assert (first.umi.config.fusion.method, second.umi.config.fusion.method) == ("convex", "rrf")
+    assert (second.umi.config.lexical.k1, store.umi.config.mmr.trade_off) == (2, 0.9)
+    assert len(second.invoke("Bob")) == len(first.invoke("Bob")) == 3
+    for opened in (first, second, store):
+        opened.close()

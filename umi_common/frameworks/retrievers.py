@@ -81,7 +81,7 @@ class OpensStore(OwnsStore):
             options: Options of `from_store`, among them sections of `UmiConfig`.
         """
         config = UmiConfig(**sections_and_fields(options)[0])
-        store = HybridStore.open(directory, embedder=embedder, config=config, read_only=read_only)
+        store = HybridStore.open(directory, embedder=embedder, config=_of_store(config), read_only=read_only)
         return cls._owning(store, None if read_only else fill, **options)
 
     @classmethod
@@ -148,9 +148,18 @@ def retriever_over(
                 "leave one of them out"
             )
         return DualRetriever(store, config=store_settings(store).replaced(**sections), **parts)
-    opened = HybridStore.open(directory, embedder=embedder, config=UmiConfig(**sections), read_only=read_only)
+    config = UmiConfig(**sections)
+    opened = HybridStore.open(directory, embedder=embedder, config=_of_store(config), read_only=read_only)
     try:
-        return DualRetriever(opened, **parts)
+        return DualRetriever(opened, config=opened.config.replaced(**sections), **parts)
     except BaseException:
         opened.close()
         raise
+
+
+def _of_store(config: UmiConfig) -> UmiConfig:
+    """The sections that are settings of a store. The others are settings of a retriever, so a notebook cell that makes
+    one may run again with others while its store is still open."""
+    return UmiConfig(
+        **{name: getattr(config, name) for name in ("analyzer", "embedder") if name in config.model_fields_set}
+    )
