@@ -954,7 +954,9 @@ def test_one_document_in_place_of_a_list_is_named():
 
 def test_a_cell_runs_again_with_other_settings_while_the_retriever_of_its_last_run_is_open(tmp_path):
     first = UmiRetriever.from_texts(TEXTS, persist_directory=str(tmp_path))
-    second = UmiRetriever.from_texts(TEXTS, persist_directory=str(tmp_path), fusion={"method": "rrf"}, lexical={"k1": 2})
+    second = UmiRetriever.from_texts(
+        TEXTS, persist_directory=str(tmp_path), fusion={"method": "rrf"}, lexical={"k1": 2}
+    )
     store = UmiVectorStore(persist_directory=str(tmp_path), mmr={"trade_off": 0.9})
     assert (first.umi.config.fusion.method, second.umi.config.fusion.method) == ("convex", "rrf")
     assert (second.umi.config.lexical.k1, store.umi.config.mmr.trade_off) == (2, 0.9)
