@@ -101,6 +101,7 @@ UmiQuery("who?", time_range="June")
 
 RIGHTLY_TYPED = """
 from umi_common import Chunk, DualRetriever, Hit, HybridStore
+from umi_common.config import FusionConfig, UmiConfig
 
 tags: list[str] = ["a", "b"]
 store = HybridStore.open()
@@ -108,6 +109,7 @@ store.add([Chunk("a", "pear", metadata={"tags": tags, "years": [2020, 2021], "pa
 result = DualRetriever(store).search("pear", where={"tags": "a"})
 first: Hit = result[0]
 best: tuple[Hit, ...] = result[:3]
+UmiConfig(fusion={"method": "rrf"}, when={"mode": "filter"}), UmiConfig(fusion=FusionConfig(method="rrf"))
 """
 
 

@@ -419,6 +419,9 @@ class UmiConfig(Frozen):
     relevance: RelevanceConfig = RelevanceConfig()
     assembly: AssemblyConfig = AssemblyConfig()
 
+    def __init__(self, **sections: Any) -> None:  # for type checkers: a section may be a dict of its fields
+        super().__init__(**sections)
+
     @classmethod
     def load(cls, path: str | Path | None = None) -> UmiConfig:
         """The defaults, replaced by the values of a TOML file; environment variables `UMI_<STAGE>__<FIELD>` override
