@@ -52,11 +52,16 @@ _SENTENCE_BREAK = re.compile(
 """The characters between two sentences; the full stops in "Dr. Lee" and "No. 5" do not match."""
 _NO_CONTENT = FRAME | FUNCTION_WORDS | PRONOUNS
 _CODE = re.compile(
-    r"[={}<>|\\]|(?<!\w);|;(?! \w)|\?(?![\"')*?\s]*$)\s*[,.:?\])]|\s\?[?)]|[(\[]\?|\w\((?!e?s\))",
-    re.IGNORECASE,
+    r"""
+    [={}<>|\\]
+    | (?<!\w); | ;(?![ ]\w)                 # no semicolon between two words
+    | \?(?!["')*?\s]*$)\s*[,.:?\])]         # no question mark at the end, as in "??" and "?)"
+    | \s\?[?)] | [(\[]\?
+    | \w\((?!e?s\))                         # a call; not "file(s)"
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
-"""Matches a sentence that is taken for a line of code. It does not match "file(s)", a semicolon between two words, and
-question marks or a bracket directly behind the last word."""
+"""Matches a sentence that is taken for a line of code."""
 _WORD = re.compile(r"[^\W_]+")
 _NUMBERING = re.compile(r"^(?:[\W_]*\s)?(?:\(?\d{1,2}[.)]\s+)?(?:[\W_]*\s)?[*_>(\[\u00bf\u00a1]*")
 """The bullet, number and markup before a sentence. Signs directly before its first word stay: "--force" or a quotation
