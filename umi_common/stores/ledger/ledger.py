@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from umi_common.errors import LedgerDamaged, StoreClosed, StoreReadOnly
+from umi_common.errors import LedgerDamaged, StoreClosed, StoreFull, StoreReadOnly
 from umi_common.pool import Vectors
 from umi_common.stores.arrays import Growing
 from umi_common.stores.failpoints import failpoint
@@ -174,7 +174,7 @@ class Ledger:
             StoreFull: If the disk has no room; then nothing has changed.
             StoreMoved: If the file was moved or deleted; the change is lost, or is in the moved file.
         """
-        with self._lock, sqlite_errors(self.path, writing=True), self._cut_log_of_failure():
+        with self._lock, self._without_bytes_of_failure(), sqlite_errors(self.path, writing=True):
             self.check_writable()
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
@@ -229,8 +229,8 @@ class Ledger:
         return self._log.stat().st_size if self._log is not None and self._log.exists() else 0
 
     @contextmanager
-    def _cut_log_of_failure(self) -> Iterator[None]:
-        """If SQLite fails in the block, cut the write-ahead log to its length before.
+    def _without_bytes_of_failure(self) -> Iterator[None]:
+        """If the block raises StoreFull, cut the write-ahead log to its length before.
 
         SQLite keeps the bytes of a write that failed for lack of space. They would fill the disk, so that no later
         write, compact() or close() could copy the log into the file and empty it.
@@ -238,7 +238,7 @@ class Ledger:
         before = self.log_bytes()
         try:
             yield
-        except sqlite3.Error:
+        except StoreFull:
             if self._log is not None and not self._writer.in_transaction and before < self.log_bytes():
                 with suppress(OSError):
                     os.truncate(self._log, before)
@@ -254,7 +254,7 @@ class Ledger:
             connection.execute(HISTORY)
             connection.execute("DELETE FROM deletions")
             connection.execute("DELETE FROM commits WHERE number < (SELECT max(number) FROM commits)")
-        with self._lock, sqlite_errors(self.path, writing=True), self._cut_log_of_failure():
+        with self._lock, self._without_bytes_of_failure(), sqlite_errors(self.path, writing=True):
             self.check_writable()
             self._writer.execute("VACUUM")
             if not self._emptied_log():
