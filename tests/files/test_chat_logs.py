@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timezone
 
 import pytest
@@ -151,3 +152,10 @@ def test_a_time_alone_in_its_line_does_not_take_the_next_line_for_a_message(file
 
 def test_a_list_of_times_without_texts_is_kept(file):
     assert "".join(text for text, *_ in entries(file, "2024-06-11 19:15 \n2024-06-12 19:16 \n"))
+
+
+def test_a_long_line_without_a_blank_does_not_delay_the_reading_of_a_chat(file):
+    path = file("talk.txt", "Name: a\nPicture: b\nName: c\nPicture: " + "x" * 19_000)
+    begun = time.process_time()
+    assert chunks_of(path)
+    assert time.process_time() - begun < 1.0

@@ -22,13 +22,14 @@ CHARACTERS_LOOKED_AT = 20_000
 LINES_LOOKED_AT = 50
 """Number of non-blank lines at the beginning of a text that decide whether it is a chat log."""
 UNDATED_SHARE = 0.9
-"""In a chat log without times, at least this share of these lines begin a message."""
+"""In a chat log without times, at least this share of the lines that are looked at begin a message."""
 UNDATED_LINES_MIN = 4
 """Smallest number of lines that begin a message in a chat log without times: prose may have a line "Note: ..."."""
 SENTENCES_SHARE = 0.4
-"""If more than this share of lines are sentences, a text is a chat, not a list of records ("Name: Bob", "Phone: 1")."""
-_SENTENCE = re.compile(r"[.!?…。！？][\"'”’)]*\s*$|(?:\S+\s+){9}")
-"""Matches a line that ends like a sentence, or has ten words."""
+"""Largest share of lines that are sentences in a list of records ("Name: Bob", "Phone: 1"); a chat has more."""
+_SENTENCE = re.compile(r"[.!?…。！？][\"'”’)]*\s*$|^\s*(?:\S+\s+){9}")
+"""Matches a line that ends like a sentence, or has white space after nine words. Without the "^", the time would grow
+with the square of the line's length."""
 NAME_WORDS_MAX = 5
 """Largest number of words in the name of a speaker with one message; a telephone number may have five parts."""
 
@@ -76,7 +77,7 @@ def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
     yield from (Passage(text[start:stop], start) for start, stop in spans(text[: borders[0]]))
     for beginning, end in zip(beginnings, borders[1:], strict=True):
         unread_date = pattern is STAMP and beginning.when is None
-        keeps_date = unread_date or not text[beginning.content_start : end].strip()
+        keeps_date = unread_date or not text[beginning.content_start : end].strip()  # else it would be empty
         message_start = beginning.start if keeps_date else beginning.content_start
         speaker = {"speaker": beginning.name} if beginning.name in speakers else {}
         for start, stop in spans(text[message_start:end]):
