@@ -159,6 +159,7 @@ def test_a_list_of_refusals_and_answers_keeps_the_answers():
     [
         ("Who do I know at Acme?", "who do i know at acme"),
         ("Ann's books", "Ann books"),
+        ("sales report", "'sales' report"),
         ("painted walls", "painting wall"),
         ("Café  menu", "CAFÉ menu!"),
         ("ﬁle names", "file names"),

@@ -23,10 +23,12 @@ _REFUSAL = re.compile(
     r"|(?:i|we)\s+(?:can't|cannot|can not|couldn't|won't|will not|(?:am|'m|are) (?:unable|not able)|must decline)\b"
     r"|i'm (?:unable|not able)\b)"
 )
+"""Matches the beginning of a refusal or of an apology."""
 _REFUSED_TASK = re.compile(
     r"\b(?:can't|cannot|can not|won't|unable to|not able to)\s+"
     r"(?:help|assist|comply|answer|provide|rewrite|fulfil|do that|process|generate)"
 )
+"""Matches the task that is refused. A variation without it, such as "sorry I missed your birthday", is no refusal."""
 _SERVER_ERROR = re.compile(
     r"(?:<!doctype html|<html\b|\{\s*\"(?:errors?|detail)\"\s*:|upstream connect error\b"
     r"|(?:http/[\d.]+\s+|error:?\s+)?(?:[45]\d\d:?\s+)?"
@@ -37,6 +39,8 @@ _SERVER_ERROR = re.compile(
 """Matches a server's or gateway's own answer: a line such as "502 Bad Gateway", alone or before one other line, or the
 beginning of a web page or of JSON with an error."""
 _QUOTING = " \t\r\n\"'*_>`"
+"""White space, quotation marks and marks of Markdown, which may stand before a refusal."""
+_POSSESSIVE = re.compile(r"'s\b")
 _SUFFIX = re.compile(r"(?<=\w{3})(?:ings?|ed|es|s)$")
 _JOINERS = "\u200c\u200d"
 """Zero-width characters that are part of the spelling in several scripts."""
@@ -86,21 +90,21 @@ def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) ->
     if len(strings) > STRINGS_MAX:
         return Reply((), f"list of more than {STRINGS_MAX} strings")
     variations = _chosen(strings, query, config)
-    if not variations and not any(_gist(string) == _gist(query) for string in strings):
+    if not variations and not any(_comparable(string) == _comparable(query) for string in strings):
         return Reply((), "no usable string in the reply")
     return Reply(variations)
 
 
 def _chosen(strings: Iterable[str], query: str, config: RewriteConfig) -> tuple[str, ...]:
-    seen = {_gist(query), *(_gist(example) for example in quoted_items(config.template))}
+    seen = {_comparable(query), *(_comparable(example) for example in quoted_items(config.template))}
     chosen: list[str] = []
     for string in strings:
         variation = _clean(string)
         if variation is None or len(variation.encode()) > config.variation_bytes_max or _is_refusal(variation):
             continue
-        gist = _gist(variation)
-        if gist and gist not in seen:
-            seen.add(gist)
+        form = _comparable(variation)
+        if form and form not in seen:
+            seen.add(form)
             chosen.append(variation)
         if len(chosen) == config.variations_max:
             break
@@ -116,12 +120,12 @@ def _clean(string: str) -> str | None:
     return " ".join("".join(" " if category == "Cc" else char for char, category in visible).split()) or None
 
 
-def _gist(text: str) -> str:
-    """A key that is equal for texts that differ only in case, punctuation, spaces and English word endings.
+def _comparable(text: str) -> str:
+    """A form that is equal for texts that differ only in case, punctuation, spaces and English word endings.
 
     "C", "C++" and "C#" differ, but a hashtag equals its word.
     """
-    folded = _folded(unicodedata.normalize("NFKC", text)).replace("'s", "")
+    folded = _POSSESSIVE.sub("", _folded(unicodedata.normalize("NFKC", text)))
     words = "".join(char if _in_word(char) else " " for char in folded).split()
     return " ".join(filter(None, (_SUFFIX.sub("", word.lstrip("#+")) for word in words)))
 
@@ -151,7 +155,8 @@ def _without_echo(text: str, template: str) -> str:
 
 
 def _without_thinking(reply: str) -> str:
-    """The text after the last `_THINKING_ENDS`; without one, the text before the first `_THINKING_BEGINS`.
+    """The reply without its thinking: the text after the last `_THINKING_ENDS`, or else before the first
+    `_THINKING_BEGINS`.
 
     A reply that is JSON stays as it is, because its strings may contain "<think>".
     """
