@@ -27,8 +27,8 @@ _STRING_KEYS = (
 )
 """Keys of a JSON object whose value is the string rather than its kind, number or reason; the surest first."""
 _QUOTED_ITEM = re.compile(r"[^\"'`\]]*([\"'`])(.*?)(?<!\\)\1(?=\s{0,18}(?:[,\]}:]|\Z)|\s{19})", re.S)
-"""Matches the next quoted item of a list, and the text before it. A comma, a colon, a closing bracket, much white space
-or the end of the text follows the closing quote; any other quote is a part of the item: 'Ann's job'."""
+"""Matches the next quoted item of a list, and the text before it. A comma, a colon, a closing bracket, 19 characters of
+white space or the end of the text follows the closing quote; any other quote is a part of the item: 'Ann's job'."""
 _QUOTED_LINES = re.compile(r"\s*([\"'])[^\n]*\1,?[ \t\r]*\n\s*\1")
 """Matches two lines in quotation marks at the beginning of a text."""
 _ELEMENT = re.compile(r"<(\w{1,20})(?:\s[^<>]{0,200})?>([^<>]{1,2000})</\1>")
@@ -38,13 +38,14 @@ _MARK = re.compile(
     r"|\*{0,2}(?:query|question|variation|alternative|version) ?\d{1,2}[.):]\*{0,2})\s{1,20}(?=\S)",
     re.I,
 )
-"""Matches the bullet or number before an item of a list."""
+"""Matches the mark before an item of a list: a bullet, "1.", "(a)" or "Query 1:"."""
 
 
 def listed_strings(text: str) -> list[str] | None:
-    """The strings of the list in a text, in order, without their bullets and numbers; None if it has no list.
+    """The strings of the list in a text, in order; None if it has no list.
 
-    Code fences are removed, and so are lines that mention one list and announce another. Then these forms are tried in
+    Bullets and numbers before lines are removed, and the numbers of strings that are numbered 1, 2, 3 and so on. Code
+    fences are removed first, and so are lines that mention one list and announce another. Then these forms are tried in
     turn:
 
     1. the first JSON value with one list of strings;
@@ -80,10 +81,10 @@ def quoted_items(text: str) -> list[str]:
 
 
 def _json_list(text: str) -> list[str] | None:
-    """The strings of the first JSON value with one list of strings.
+    """The strings of the first JSON value from which `_strings_of` gets some.
 
-    If there is none but there are several JSON objects, one string of each (`_string_of`). Else [] if there is an empty
-    list, and None if there is none.
+    If there is none, but several objects have a string, one string of each (`_string_of`). Else [] if there is an empty
+    list, and None if there is no list.
     """
     values = list(_json_values(text))
     found = [strings for value in values if (strings := _strings_of(value)) is not None]
@@ -155,7 +156,8 @@ def _marked_lines(text: str) -> list[str]:
 
 
 def _plain_lines(text: str) -> list[str]:
-    """The lines, except those that end with a colon; [] unless they are two to ten and none is long or a sentence."""
+    """The lines, except those that end with a colon; [] unless they are two to ten, and none is long, ends like
+    a sentence or begins with "{"."""
     stripped = [line.strip() for line in text.splitlines()]
     lines = [line for line in stripped if line and not line.endswith(":")]
     is_list = 2 <= len(lines) <= 10 and all(
