@@ -37,7 +37,7 @@ STAMP = re.compile(
         |{_BLANK}(?P<far_zone>(?:[+-](?:0\d|1[0-4])(?:00|30|45)|(?:UTC|GMT)[+-]\d\d?(?::?\d\d)?|{_ZONE_NAMES})\b))?
     (?P<close>\]?(?:{_BLANK}+-)?)                              # the sign between time and text, "" in a diary
     (?:{_BLANK}+|$)
-    (?:(?P<name>[^:\n\[]{{1,40}}):[ ])?                        # None in a line without a colon
+    (?:(?P<name>[^:\n\[]{{1,40}}):[ ])?                        # see Beginning.name
     """,
     re.MULTILINE | re.VERBOSE,
 )
@@ -45,8 +45,8 @@ STAMP = re.compile(
 LEVEL = re.compile(r"\b(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL)\b")
 """The level in a line of a program's log."""
 DAYS_PER_YEAR_MIN = 3
-"""In a chat whose dates may begin with the year or with the day, there are at least this number of times as many days
-as years; with fewer, the dates decide nothing."""
+"""In a chat whose dates may begin with the year or with the day, the year is first if there are at least this number of
+times as many last numbers as first numbers. If there are fewer, but more last than first, the order is unknown."""
 
 
 class Beginning(NamedTuple):
@@ -57,7 +57,8 @@ class Beginning(NamedTuple):
     content_start: int
     """Index of the first character after the time: of the name or of the text."""
     name: str | None
-    """The text before the first colon of the line; None: the line has no colon."""
+    """The text before the first colon of the line. None: this colon is missing or has no space behind it, or the text
+    has more than 40 characters, a "[", or a word at its beginning that may be a part of the time, as "am"."""
     is_closed: bool = True
     """Whether a sign, "]" or " -", is between time and text, as mostly in a chat."""
     when: datetime | None = None
@@ -95,7 +96,8 @@ def _groups_of_words(matches: Sequence[re.Match[str]]) -> list[str]:
 
 
 def _content_start(match: re.Match[str], words: Iterable[str] = ()) -> int:
-    """`Beginning.content_start`; the groups `words` of `_groups_of_words` are a part of the time only if `close` is."""
+    """`Beginning.content_start`. A group in `words`, from `_groups_of_words`, begins the text, unless `close` is
+    behind it."""
     word = next((group for group in words if match[group]), None)
     if word is not None and not match["close"]:
         return match.start(word)
@@ -106,8 +108,9 @@ def _order(matches: Sequence[re.Match[str]]) -> str | None:
     """The order of year, month and day in dates such as 03/04/24: "dmy", "mdy" or "ymd".
 
     None if no date decides, or if the dates contradict each other. If all dates can be read as "ymd" and as "dmy", the
-    year is first if the first numbers have fewer values than the last, since a log has fewer years than days; in a
-    program's log, whose messages begin with a level such as "INFO", also if all dates are equal.
+    number of different first and last numbers decides, since a log has fewer years than days. In a program's log, whose
+    messages begin with a level such as "INFO", the year is first if there are fewer first than last numbers, or one of
+    each; in a chat, see DAYS_PER_YEAR_MIN.
     """
     dates = [match["date"] for match in matches]
     triples = [[int(number) for number in re.split("[/-]", date)] for date in dates if re.match(r"\d\d?[/-]", date)]
@@ -129,7 +132,7 @@ def _time_of(match: re.Match[str], content_start: int, order: str | None) -> dat
     A date that begins with four digits begins with the year, a date with dots with the day.
 
     Args:
-        content_start: Index after the time; what `match` found of am, pm and a zone behind it is text.
+        content_start: Index after the time; an am, pm or zone that `match` has behind it is a part of the text.
         order: The result of `_order`; used only if the date does not show its own order.
     """
     date = match["date"]
