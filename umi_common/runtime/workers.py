@@ -56,7 +56,7 @@ class Workers:
 
     def submit(self, run: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Call `run` in a thread of `executor`, with the context variables of the calling thread."""
-        with self._lock:  # `close` ends no executor between its lookup and its use
+        with self._lock:  # else `close` could end the executor between its lookup and its use
             return self.executor().submit(copy_context().run, run, *arguments)
 
     def _pool(self, size: int, name: str) -> ThreadPoolExecutor:
@@ -67,7 +67,7 @@ class Workers:
 
     def close(self) -> None:
         """End the threads; the queued searches raise StoreClosed. A later search starts new threads."""
-        with self._lock:  # at once: a task left in the queue without a submitted run would never run
+        with self._lock:  # both at once: without a submitted run, a queued task would never run
             pools, self._pools = self._pools, {}
             queue, self._queue = self._queue, deque()
         for pool in pools.values():
@@ -94,7 +94,8 @@ class Workers:
             alone.add_done_callback(lambda alone: _refuse([task]) if alone.cancelled() else None)
             return
         with self._lock:
-            # At least ceil(queue length / GROUP_MAX) submitted runs have not begun: one has room, unless this is 0.
+            # At least ceil(queue length / GROUP_MAX) submitted runs have not begun, and each takes GROUP_MAX tasks. So
+            # there is room for this task, unless the length is a multiple of GROUP_MAX.
             if len(self._queue) % GROUP_MAX == 0:
                 self._pool(SEARCH_THREADS_MAX, "umi-search").submit(self._run_group)
             self._queue.append(task)
@@ -155,7 +156,7 @@ class _Task:
         """Send the body an outcome, and run it to its next calls or its end."""
         try:
             calls = self.body.send([outcome])
-            while not calls:  # an empty tuple lets other tasks of an event loop run; here is none
+            while not calls:  # an empty tuple lets other tasks of an event loop run; a worker has no loop
                 calls = self.body.send([])
             self.call = calls[0]
             if self.abandoned:
@@ -169,7 +170,7 @@ class _Task:
 
 
 def _refuse(tasks: Iterable[_Task]) -> None:
-    """Raise StoreClosed in the callers of tasks that have not begun.
+    """Raise StoreClosed in the callers of tasks that wait for a thread.
 
     Their futures are not cancelled, because an `asyncio.TaskGroup` ignores the cancellation of its tasks.
     """
