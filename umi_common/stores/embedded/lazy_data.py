@@ -27,8 +27,8 @@ CHUNKS_CACHED = 8_192
 CACHED_CHARACTERS_MAX = 8_192
 """Number of characters of the longest text that is cached, so that 8,192 texts in ASCII take at most 64 MB."""
 DECODED_AT_ONCE = 1_000
-"""Number of rows whose metadata are decoded together. If all were, the garbage collector would visit all dicts again
-and again."""
+"""Number of rows whose metadata are decoded together. With all rows together, the garbage collector would visit all
+dicts again and again."""
 
 
 class MadeColumns(NamedTuple):
@@ -36,7 +36,7 @@ class MadeColumns(NamedTuple):
 
     columns: MetadataColumns
     mark: Mark
-    """The commit as of which they were read from the ledger or saved; they may lack chunks that were removed before."""
+    """The commit as of which they were read from the ledger or saved. They may lack chunks removed up to it."""
 
 
 class LazyData:
@@ -59,8 +59,9 @@ class LazyData:
         """Held while names or metadata columns are made, or get new rows, so that they miss none."""
         self._rows = rows
         self._metadata: UnreadColumns | MadeColumns | None = metadata
+        """Unread until a filter needs them; None: they must be read from the ledger."""
         self._names: Names | None = None
-        """None: they were not made yet."""
+        """None: not made yet."""
 
     def add(self, change: Change, added: Ints, rows: Rows) -> None:
         """Add a commit. `added` are the numbers of its n new rows, and `rows` are all rows after it."""
@@ -87,7 +88,7 @@ class LazyData:
         return found
 
     def names(self) -> Names:
-        """The names of all rows, which are their headings."""
+        """The names of the chunks of all rows, which are their headings."""
         if self._names is None:
             with self._lock:
                 if self._names is None:
@@ -104,15 +105,15 @@ class LazyData:
         return self._metadata.columns if isinstance(self._metadata, MadeColumns) else None
 
     def columns_at(self, mark: Mark, keys: Set[str]) -> MetadataColumns | None:
-        """The columns, if a snapshot with this mark can evaluate a filter on these keys by them. None: those of the
-        keys were not made, or they are of a later commit and may lack chunks of the snapshot."""
+        """The columns by which a snapshot with this mark can evaluate a filter on these keys. None: the columns of
+        these keys were not made, or all are of a later commit and may lack chunks of the snapshot."""
         made = self._metadata
         if not isinstance(made, MadeColumns) or made.columns.left_out & keys:
             return None
         return None if mark.seq < made.mark.seq or mark.deletion < made.mark.deletion else made.columns
 
     def read_columns(self, keys: Set[str]) -> None:
-        """Make the metadata columns, unless those of these keys were made. A search keeps those of its snapshot."""
+        """Make the metadata columns, unless those of these keys were made. A snapshot keeps the columns it has."""
         with self._lock:
             self._use_unread()
             columns = self.columns
