@@ -39,12 +39,12 @@ log = logging.getLogger("umi")
 SAVE_EVERY = 50_000
 """The arrays are saved when the number of rows added or removed since the last save reaches the sum of this and an
 eighth of the store's rows. After a crash, opening the store reads the unsaved rows from the ledger: under 1 s for
-50,000. A store that is only read keeps the metadata of at most so many later rows as JSON."""
+50,000. A read-only store keeps the metadata of at most so many unsaved rows as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSnapshot:
-    """What a search reads, as of one commit; n rows. The names in `row_data.lazy` may be of a later commit."""
+    """The data that a search reads, as of one commit; n rows. The names in `row_data.lazy` may be of a later commit."""
 
     mark: Mark
     rows: Rows
@@ -59,7 +59,7 @@ class StoreSnapshot:
     row_data: RowData
     """The object whose arrays the fields above are views of; later writes append rows to these arrays."""
     columns: MetadataColumns | None = None
-    """By which `mask` evaluates a filter; set by `with_columns`."""
+    """The metadata by which `mask` evaluates a filter; set by `with_columns`."""
 
     def with_columns(self, keys: Set[str]) -> StoreSnapshot | None:
         """This snapshot, able to evaluate a filter on these keys; None: see `LazyData.columns_at`."""
@@ -105,9 +105,9 @@ class RowData:
             self.apply(change)
 
     def _restore(self, connection: Connection) -> tuple[Change, UnreadColumns | None] | None:
-        """Use the saved arrays. Returns the changes of the ledger since the save, and the saved metadata if there are
-        any. None: nothing usable is saved, because no saved commit is in the ledger's history or the numbers of chunks
-        differ."""
+        """Set the fields to the saved arrays. Returns the changes of the ledger since the save, and the saved metadata
+        if there are any. None: nothing usable is saved, because no saved commit is in the ledger's history or the
+        numbers of chunks differ."""
 
         def belongs(at: Mark) -> bool:
             return self._ledger.deleted(connection, at) is not None
@@ -207,7 +207,7 @@ class RowData:
         if self._directory is None or self.lexical_fault is not None or self._unsaved < least:
             return
         rows = self._rows
-        # `ids` may already hold the ids of later rows.
+        # `rows.ids` may be longer: it may already hold the ids of later rows.
         ids = [id if alive else "" for id, alive in zip(rows.ids, rows.alive.tolist(), strict=False)]
         facts: dict[str, Any] = {"ids": ids}
         arrays = {name: np.where(rows.alive, getattr(rows, name), MISSING) for name in ("position", "time")}
