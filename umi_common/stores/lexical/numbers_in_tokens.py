@@ -27,7 +27,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 _SEGMENT_BREAK = re.compile(r"[.\-/@:&+#]+")
-_CODE_BREAKS = (re.compile(r"(?<=\d)T(?=\d)"), re.compile("(?<=[A-Za-z]):(?=\\d)"), re.compile("[/@:#]"))
+_CODE_BREAKS = (re.compile(r"(?<=\d)T(?=\d)"), re.compile(r"(?<=[A-Za-z]):(?=\d)"), re.compile("[/@:#]"))
 """Characters that join several codes. The parts of 2026-05-01T09:30, src/mail.py:42 and 10.0.0.15/24 between them are
 indexed as codes, too."""
 _PROSE_LINKS = frozenset("-/&")
@@ -39,15 +39,15 @@ _NOT_OF_NUMBER = re.compile(r"[vV](?=\d+\.\d)|0(?=\d:\d\d\Z)")
 
 
 def segments_of(token: str) -> list[str]:
-    """The parts of a token between links, without empty ones."""
+    """The parts of a token between signs, without those that are empty or only apostrophes."""
     return [segment for segment in _SEGMENT_BREAK.split(token) if segment.strip("'")]
 
 
 def codes_of_token(token: str) -> list[str]:
     """The codes among the token, its parts between `_CODE_BREAKS`, and all of them without `_NOT_OF_NUMBER`."""
     found, parts = [token], [token]
-    for link in _CODE_BREAKS:
-        parts = [part for joined in parts for part in link.split(joined)]
+    for separator in _CODE_BREAKS:
+        parts = [part for joined in parts for part in separator.split(joined)]
         found += parts
     found += [part[1:] for part in found if _NOT_OF_NUMBER.match(part)]
     return [code for code in dict.fromkeys(found) if _is_code(code)]
@@ -71,7 +71,7 @@ _DECIMAL_COMMA = re.compile(r"(?<![\w.,])(\d{1,3}(?:\.\d{3})+),(\d\d?)(?![\w,]|\
 
 
 def with_decimal_point(piece: str) -> str:
-    """The text with 1234.50 in place of 1.234,50."""
+    """The piece with 1234.50 in place of 1.234,50."""
     return _DECIMAL_COMMA.sub(lambda number: f"{number[1].replace('.', '')}.{number[2]}", piece)
 
 
@@ -143,6 +143,7 @@ def _dates(code: str) -> list[str]:
     found = _DATE.fullmatch(code)
     if found is None:
         return []
+    # The groups are named "year" or "y", by the order of the date.
     year, month, day = (int(found[name] or found[name[0]]) for name in ("year", "month", "day"))
     both = (month, day), *([(day, month)] if found["sign"] == "/" and day != month else [])
     return [f"{year}-{first:02}-{second:02}" for first, second in both if 0 < first <= 12 and 0 < second <= 31]
