@@ -21,8 +21,8 @@ PARTS_MAX = 16
 """Largest number of a query's parts of one kind (numbers, single letters, phrases, codes) that are looked up, because
 the time grows with it; further parts are ignored."""
 FIRST_LETTERS = 3
-"""Number of first letters that a word of a text and a term share if the word may have the term, as "starts" and "start"
-do; "dying" and "die" are an exception. Words that share fewer are not reduced to terms, which takes long."""
+"""Number of first letters that a word shares with its term, as "starts" and "start" do; "dying" and "die" are an
+exception. Texts and words without the first letters of a wanted term are not reduced to terms, which takes long."""
 ALIKE_CHARACTERS = 1_000
 """Largest number of characters of a text that `earlier_first` reads: in a longer text, a few more words hardly change
 g."""
@@ -69,7 +69,7 @@ def _plain(text: str) -> str:
 def content_words(text: str) -> list[str]:
     """`words_in` of a text without function words."""
     function_words = all_function_words()
-    # They are removed before and after `words_in`, which makes "fur", no function word, of "für".
+    # They are removed before `words_in`, too: it turns "für", a function word, into "fur", which is none.
     kept = " ".join(word for word in text.split() if bare(word).lower() not in function_words)
     return [word for word in words_in(kept) if word not in function_words]
 
@@ -120,8 +120,8 @@ def raised(scores: Floats, g: Floats, weight: float) -> Floats:
 
 
 def best_added(scores: Floats, g: Floats, keys: Floats | float = 1.0) -> Floats:
-    """(n,) max score * sum_p key(p) * w(p) * h(p, i), with w and h as in `raised`: what a candidate gains by parts that
-    say more than all other words of the query.
+    """(n,) the gains of the candidates by parts that count more than all other words of the query: for candidate i,
+    max score * sum_p key(p) * w(p) * h(p, i), with w and h as in `raised`.
 
     Args:
         keys: (P,) key(p), 0..1.
@@ -131,12 +131,12 @@ def best_added(scores: Floats, g: Floats, keys: Floats | float = 1.0) -> Floats:
 
 
 def earlier_first(g: Floats, texts: Sequence[str]) -> Floats:
-    """(n, P) g of P parts in n texts, each raised to the largest g of the texts that hold the part no earlier and hold
-    all words of this text.
+    """(n, P) g of P parts in n texts, in which a text is not behind a longer one that holds the part no earlier.
 
-    Without this, a longer text would be preferred: of "Return lamp 24?" and "Return lamp 24 today?", the number is
-    further from the end of the second text, at the same offset. "As lamp 24 does" is not raised, because it may mention
-    what a longer text is about.
+    g alone prefers the longer text: in "Return lamp 24 today?" the number is further from the end than in "Return lamp
+    24?", at the same offset. So g of a text is raised to the largest g of the texts that hold all its words, and the
+    part at the same or a larger offset. A text that holds the part later than they do is not raised, because it may
+    only mention it.
 
     Args:
         g: (n, P) 1 - offset of the part / length of the text, in characters; 0: the text lacks the part.
