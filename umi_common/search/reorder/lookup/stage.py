@@ -1,9 +1,9 @@
 """Find the parts of a query that are looked up verbatim, and raise the candidates that hold them.
 
-For part p of the query and candidate i, the modules `codes`, `names`, `phrases` and `entries` of this folder define
-g(p, i) >= 0: how well i holds p. Scores are `words.raised` with g. Names always count; g of a name is 1 larger in a
-text that defines it (module `definitions`), and g of a full name is 1 larger in a text with the query's other words
-(`codes.with_words_beside`). Of the other parts, only the first item of this list that a candidate holds counts:
+For part p of the query and candidate i, the modules of this folder define g(p, i) >= 0: how well i holds p. Scores are
+`words.raised` with g. Names always count; g of a name is 1 larger in a text that defines it (module `definitions`), and
+g of a full name is 1 larger in a text with the query's other words (`codes.with_words_beside`). Of
+the other parts, only the first item of this list that any candidate holds counts:
 
     1. phrases, short codes and identifiers
     2. the query without its function words, as a phrase
@@ -87,10 +87,10 @@ class Lookup(NamedTuple):
     initials: dict[str, str]
     """Middle initial by full name, in lower case, if the query has one."""
     heads: list[str]
-    """Words of a short query with which an entry may begin; [] if the query has a full name, with which many texts on
-    the person begin."""
+    """Words of a short query with which an entry may begin; [] if the query has a code, or a full name, with which many
+    texts on the person begin."""
     asks_meaning: bool
-    """Whether the query asks what its only head means, so that every entry on it answers the query."""
+    """Whether the query asks for the meaning of its only head, so that every entry on it answers the query."""
 
     def candidates(self, pool: Pool, order: Ints) -> int:
         """Number of best candidates whose texts are read; 0 if nothing is looked up. `order`: rows of the pool, best
@@ -115,7 +115,7 @@ def lookup_of(request: SearchRequest, period: tuple[int, int], *, by_time: bool)
     """`looked_up` of the query of a request.
 
     If `request.searched` lacks words of the query, the query as typed is a phrase, too: "Show me the money" may be a
-    title.
+    title. A pasted text is none.
 
     Args:
         by_time: Whether the query asks for the latest or the first text. Words do not tell which text that is, so
@@ -137,8 +137,8 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     """The parts of a query that are looked up.
 
     Args:
-        period: [start, end) in `query`, in characters, of the words that name a period; these words are no codes and no
-            heads.
+        period: [start, end) in `query`, in characters, of the words that name a period; of what is looked up, only
+            phrases, keywords and names may hold these words.
         verbatim: The part of the query in which names are found, if it is one line; None: the whole query.
     """
     without_period = f"{query[: period[0]]} {query[period[1] :]}"
