@@ -90,6 +90,11 @@ def test_a_negative_number_with_thousands_is_not_taken_for_a_fraction():
     assert "-1.234" in set(TERMS("-1.234")) - set(TERMS("-1,234"))
 
 
+@pytest.mark.parametrize("code", ["-10-20", "-1.5-3", "-1,234-5"])
+def test_a_code_of_numbers_begins_with_no_negative_number(code):
+    assert not [term for term in TERMS(code) if term.startswith("-")]
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [("Chapter V", "chapter 5"), ("World War I", "world war 1"), ("Part X.", "part 10")],

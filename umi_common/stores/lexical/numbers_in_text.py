@@ -29,7 +29,7 @@ from umi_common.times import MONTHS, with_plain_letters
 
 WHOLE = "\ue000"
 """First character of a word that `with_common_forms` inserts as a term: its other characters are not analysed. It is in
-Unicode's private use area, so it has no meaning in texts."""
+Unicode's private use area; in a text it counts as a space."""
 
 
 def with_common_forms(text: str) -> str:

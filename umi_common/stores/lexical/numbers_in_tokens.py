@@ -149,7 +149,7 @@ def _dates(code: str) -> list[str]:
     return [f"{year}-{first:02}-{second:02}" for first, second in both if 0 < first <= 12 and 0 < second <= 31]
 
 
-_NEGATIVE = re.compile(r"(?:\A|[=:(])[-\u2212](\d+(?:[.,]\d+)*)(?![\d-])")
+_NEGATIVE = re.compile(r"(?:\A|[=:(])[-\u2212](\d+(?:[.,]\d+)*)(?![\d-]|[.,]\d)")
 """A number with its minus sign: -10, (-10), temp=-10, -1,234.50."""
 _THOUSANDS = re.compile(r",(?=\d{3}\b)")
 """A comma between groups of three digits; any other is a decimal comma."""
