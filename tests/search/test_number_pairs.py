@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from datetime import datetime, timezone
 
@@ -534,3 +535,12 @@ def test_a_time_of_day_is_found_in_another_form_before_the_same_time_to_other_to
         store.add([Chunk(text, text) for text in [*texts, answer]])
         for question in (f"bus to Graz {asked}", f"from which bay does the {asked} bus to Graz leave?"):
             assert umi.search(question, now=NOW).ids[0] == answer, question
+
+
+def test_a_german_am_makes_no_time_of_day_of_the_number_before_it():
+    gates = list(itertools.product(range(10, 13), ("Hafen", "Markt", "Dom", "Rathaus")))
+    answers = [f"Tor {number} im Osten, {place}: Schlüssel bei Ann." for number, place in gates]
+    others = [f"Um {number} Uhr kommt der Schlüssel für Tor 14 am {place}." for number, place in gates]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(text, text) for text in [*answers, *others]])
+        assert [umi.search(f"Tor {number} am {place}", now=NOW).ids[0] for number, place in gates] == answers

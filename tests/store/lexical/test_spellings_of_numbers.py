@@ -13,7 +13,7 @@ from umi_common import Chunk, HybridStore
 from umi_common.config import AnalyzerConfig
 from umi_common.sim import HashEmbedder
 from umi_common.stores.lexical.analyzer import Analyzer
-from umi_common.stores.lexical.numbers_in_text import days_in_words
+from umi_common.stores.lexical.numbers_in_text import days_in_words, in_24_hours
 
 TERMS = Analyzer(AnalyzerConfig()).terms
 
@@ -244,3 +244,17 @@ def test_of_three_thousand_letters_that_of_an_account_is_found_however_it_is_typ
 @pytest.mark.parametrize("text", ["NL91 ABNA", "NL91 ABNA, after 5 km", "NL91 ABNA 0417"])
 def test_an_account_is_joined_whatever_else_the_text_holds(text: str):
     assert any(term.startswith("nl91abna") for term in TERMS(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "in_one_form"),
+    [
+        ("at 9 am from Graz", "at 9:00 from Graz"),
+        ("9 am, 5:30 pm and 17h30", "9:00, 17:30 and 17:30"),
+        ("from 9 am to 09:30", "from 9:00 to 9:30"),
+        ("Haus 5 am Markt", "Haus 5 am Markt"),
+        ("a charge of 5h or 1200 hours", "a charge of 5h or 1200 hours"),
+    ],
+)
+def test_times_of_day_have_one_form_but_a_german_am_and_durations_stay(text: str, in_one_form: str):
+    assert in_24_hours(text) == in_one_form

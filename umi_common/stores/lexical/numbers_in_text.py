@@ -23,10 +23,14 @@ In "minus 10 °C", a "-" is inserted before the 10.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import lru_cache, partial
 
 from umi_common.stores.lexical.numbers_in_tokens import may_be_date
 from umi_common.times import MONTHS, with_plain_letters
 
+TEXTS_KEPT = 128
+"""Number of texts that `in_24_hours` caches: two stages of one search read the same texts."""
 WHOLE = "\ue000"
 """First character of a word that `with_common_forms` inserts as a term: its other characters are not analysed. It is in
 Unicode's private use area; in a text it counts as a space."""
@@ -111,13 +115,24 @@ _CLOCK = re.compile(
     re.VERBOSE,
 )
 """A time with a sign or word for hours."""
-_ZERO_OF_HOUR = re.compile(r"(?<![\w.,:/-])0(?=\d:[0-5]\d(?![\w:]))")
+_DOUBTFUL = re.compile(r"(?<!at )\d+ am (?!(?:and|on|to)\b)\w|\d+ ?(?:h|hours)\b", re.IGNORECASE)
+"""What may be no time of day: "Haus 5 am Markt" in German, and "5h" or "1200 hours", which may be durations."""
+_ZERO_OF_HOUR = re.compile(r"0(?<![\w.,:/-]0)(?=\d:[0-5]\d(?![\w:]))")
 """The zero before an hour: 09:00."""
 
 
+@lru_cache(TEXTS_KEPT)
 def in_24_hours(text: str) -> str:
-    """A text with its times of day in one form: "17:30" for "5:30 pm" and "17h30", "9:00" for "9 am" and "09:00"."""
-    return _ZERO_OF_HOUR.sub("", _CLOCK.sub(_of_clock, _TWELVE_HOURS.sub(_of_twelve_hours, text)))
+    """A text with its times of day in one form: "17:30" for "5:30 pm" and "17h30", "9:00" for "9 am" and "09:00". What
+    is `_DOUBTFUL` stays as it is."""
+    for (hint, pattern, _), form in zip(_STEPS_OF_HINT[-2:], (_of_twelve_hours, _of_clock), strict=True):
+        if hint.search(text) is not None:
+            text = pattern.sub(partial(_unless_doubtful, form), text)
+    return _ZERO_OF_HOUR.sub("", text)
+
+
+def _unless_doubtful(form: Callable[[re.Match[str]], str], time: re.Match[str]) -> str:
+    return time[0] if _DOUBTFUL.match(time.string, time.start()) else form(time)
 
 
 def _of_twelve_hours(time: re.Match[str]) -> str:
@@ -294,6 +309,7 @@ _STEPS = (
     (r"[ -]?(?i: [kmb]\b | m[nilr] | b[ni] | th | ta )", _ROUND, _and_whole),
     (r"[ ]?[xX×*][ ]?\d | [ ]by[ ]\d", _SIZE, _and_by),
     (r"\)?[ ]\(?\d | (?<=[A-Z]{2}\d\d)[ ][A-Z]", _GROUPS, _and_joined),
+    # Times of day stand last; `in_24_hours` takes them from here.
     (r"[ ]?(?i: a\.?m | p\.?m )", _TWELVE_HOURS, _and_24_hours),
     (r"[ ]?(?: [hH]\b | [hH][ ]?\d | h(?:ou)?rs | [uU]hr | o'c | [時时點点시] )", _CLOCK, _and_clock),
 )
