@@ -48,6 +48,7 @@ SEVERAL = [
     ("The boxes are in the cellar. When does the roofer come back??", ("When does the roofer come back??",)),
     ("The boxes came. (When does the roofer come back?) Best, Ann", ("When does the roofer come back?",)),
     ("The boxes came. Who pays; and does he get a receipt?", ("Who pays; and does he get a receipt?",)),
+    ("The term (n?) is odd. When does the roofer come back? We ask.", ("When does the roofer come back?",)),
     ("We met Ann. Where is the gas meter? What do you think? Does that work for you?", ("Where is the gas meter?",)),
 ]
 ONE = [

@@ -47,7 +47,7 @@ _ASKING = re.compile(rf"{_UNMARKED.pattern}|{_VERB}", re.IGNORECASE)
 _AND = re.compile(rf",? and (?:also )?(?={_QUESTION_WORD})", re.IGNORECASE)
 """The words between two questions of one sentence."""
 _SENTENCE_BREAK = re.compile(
-    rf"(?<=[?!])\)?\s+|(?<=[^\W_]{{3}}\.)\s+(?=\(?[^\W\d_a-z])|(?<=[^\W\d_]):\s+(?i:(?={_QUESTION_WORD}|{_VERB}))|\n+|`{{2,}}"
+    rf"(?<=[?!])(?:\)(?=\s+[^a-z]))?\s+|(?<=[^\W_]{{3}}\.)\s+(?=\(?[^\W\d_a-z])|(?<=[^\W\d_]):\s+(?i:(?={_QUESTION_WORD}|{_VERB}))|\n+|`{{2,}}"
 )
 """The characters between two sentences; the full stops in "Dr. Lee" and "No. 5" do not match."""
 _NO_CONTENT = FRAME | FUNCTION_WORDS | PRONOUNS
