@@ -937,3 +937,21 @@ def test_a_text_that_begins_with_a_full_name_is_no_entry_on_it(question):
         f"The neighbour whom we found for {name} in May is {PEOPLE[at - 8]}." for at, name in enumerate(people)
     ]
     assert hits_first(subjects + neighbours, map(question.format, people)) == neighbours
+
+
+@pytest.mark.parametrize("question", ["{} phone number", "what is {}'s phone number?"])
+def test_the_words_of_a_question_far_from_the_full_name_in_a_text_are_about_another_person(question):
+    own = [f"{name}. Phone: 555-{1000 + at}." for at, name in enumerate(PEOPLE)]
+    others = [
+        f"The phone number of depot {at} was changed because of a mistake; the request came from {name}."
+        for at, name in enumerate(PEOPLE)
+    ]
+    assert hits_first(own + others, map(question.format, PEOPLE)) == own
+
+
+@pytest.mark.parametrize("question", ["What does {} mean?", "What does the {} stand for?"])
+def test_a_question_what_a_name_of_two_words_means_asks_for_no_text_with_the_word_mean(question):
+    names = [f"{one} {other}" for one in ("Audit", "Batch", "Cloud", "Event") for other in ("Cache", "Queue", "Router")]
+    entries = [f"{name}: a service that keeps records for {at} days." for at, name in enumerate(names, start=20)]
+    others = [f"See the page on prices; what the {name} means or stands for is told there." for name in names]
+    assert hits_first(entries + others, map(question.format, names)) == entries

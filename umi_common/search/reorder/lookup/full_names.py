@@ -16,9 +16,9 @@ from itertools import islice, pairwise
 import numpy as np
 
 from umi_common.pool import Floats
-from umi_common.search.reorder.lookup.codes import LETTERS_OR_DIGITS
+from umi_common.search.reorder.lookup.codes import LETTERS_OR_DIGITS, with_words_beside
 from umi_common.search.reorder.lookup.names import NAME_LENGTH, SIGNS, TEXT_CHARACTERS, whole_name
-from umi_common.search.reorder.words import PARTS_MAX, bare, earlier_first, words_in
+from umi_common.search.reorder.words import PARTS_MAX, TermsOf, bare, earlier_first, words_in
 from umi_common.stores.lexical.languages import all_function_words
 
 ANY_INITIAL = r"[^\W\d_]"
@@ -34,6 +34,10 @@ is in fewer, BM25 finds the name by this word."""
 SHORT_QUERY_WORDS = 4
 """Largest number of words, function words aside, of a query in which any two adjacent words may be a full name if
 capital letters do not mark names."""
+CHARACTERS_BESIDE = 30
+"""Number of characters before a full name, and half the number from its beginning on, in which a text is read for the
+query's other words. Farther words are mostly about another person: "Omar's phone number was changed. Tara Hale ...".
+20 is too few for "the doctor of the old family of Tara Hale"; 60 ranks as 30 does."""
 NAME_END = re.compile(r"\s*[^\w\s'’.-]+\s*")
 """Signs that end a full name: the words before and after them are not of one name."""
 NOT_LOWER_CASE = r"[^\W\d_a-z][\w'’-]+"
@@ -99,20 +103,33 @@ def initials_in(query: str) -> dict[str, str]:
 
 
 def full_names_held(
-    texts: Sequence[str], full: Sequence[str], possible: Sequence[str], initials: Mapping[str, str]
+    texts: Sequence[str],
+    full: Sequence[str],
+    possible: Sequence[str],
+    initials: Mapping[str, str],
+    beside: Sequence[str],
+    terms_of: TermsOf,
 ) -> Floats:
-    """(n, F) `earlier_first` of g of the names that are looked up: first the full names, then the possible names of
+    """(n, F) `earlier_first` of g of the names that are looked up, 1 larger in texts that hold the query's other words
+    (`beside`) within `CHARACTERS_BESIDE` of the first name: first the full names, then the possible names of
     `full_names_in`. `HOLDERS_MAX` and `SHARED_MIN` decide which names are looked up.
 
     Args:
         initials: `initials_in` of the query.
+        beside, terms_of: As in `codes.with_words_beside`.
     """
     texts = [text[:TEXT_CHARACTERS] for text in texts]
     lower = [text.lower() for text in texts] if full else []  # `_held` tests for parts of the name with `in`
     held = [_held(lower, name, initials, any_case=True) for name in full]
     held += [_held(texts, name, initials, any_case=False) for name in possible]
     g: Floats = np.array(held, dtype=np.float64).reshape(len(held), len(texts)).T
-    return earlier_first(g, texts)
+    around = [_around_name(text, own) for text, own in zip(texts, g.max(axis=1, initial=0.0).tolist(), strict=True)]
+    return with_words_beside(earlier_first(g, texts), around, beside, terms_of)
+
+
+def _around_name(text: str, g: float) -> str:
+    start = round((1.0 - g) * len(text))
+    return text[max(0, start - CHARACTERS_BESIDE) : start + 2 * CHARACTERS_BESIDE]
 
 
 def _held(texts: Sequence[str], name: str, initials: Mapping[str, str], *, any_case: bool) -> list[float]:

@@ -2,8 +2,8 @@
 
 For part p of the query and candidate i, the modules of this folder define g(p, i) >= 0: how well i holds p. Scores are
 `words.raised` with g. Names always count; g of a name is 1 larger in a text that defines it (module `definitions`), and
-g of a full name is 1 larger in a text with the query's other words (`codes.with_words_beside`). Of
-the other parts, only the first item of this list that any candidate holds counts:
+g of a full name is 1 larger in a text that has the query's other words near it (`full_names_held`). Of the other parts,
+only the first item of this list that any candidate holds counts:
 
     1. phrases, short codes and identifiers
     2. the query without its function words, as a phrase
@@ -28,7 +28,7 @@ from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, FAR_CANDIDATES, Best
 from umi_common.search.reorder.lookup.codes import Code, codes_held, codes_in, with_words_beside
 from umi_common.search.reorder.lookup.definitions import names_defined, words_beside_held
-from umi_common.search.reorder.lookup.entries import entries_held, heads_in
+from umi_common.search.reorder.lookup.entries import MEANING, entries_held, heads_in
 from umi_common.search.reorder.lookup.full_names import POSSESSIVE, full_names_held, full_names_in, initials_in
 from umi_common.search.reorder.lookup.names import acronyms_in, names_held, program_names_in
 from umi_common.search.reorder.lookup.phrases import (
@@ -68,8 +68,8 @@ class Lookup(NamedTuple):
     identifiers: list[Code]
     """Codes of at least `codes.IDENTIFIER_DIGITS` digits, such as the number of an order."""
     beside: list[str]
-    """The words beside short codes and names: those of the query that have only letters, without function words and the
-    s of a possessive."""
+    """The words beside short codes and names: those of the query that have only letters, without function words,
+    words of MEANING and the s of a possessive."""
     names: list[re.Pattern[str]]
     """Patterns of names from programs and of acronyms."""
     keywords: list[str]
@@ -150,13 +150,14 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     codes, identifiers = codes_in(read(without_period))
     names = [*program_names_in(line), *acronyms_in(line)]
     full_names, possible_names = ([], []) if long else full_names_in(line)
+    beside = content_words(POSSESSIVE.sub("", without_period))
     heads, asks_meaning = ([], False) if codes or identifiers or full_names else heads_in(without_period)
     return Lookup(
         phrases=phrases,
         codes=codes,
         read=read,
         identifiers=identifiers,
-        beside=[word for word in content_words(POSSESSIVE.sub("", without_period)) if word.isalpha()],
+        beside=[word for word in beside if word.isalpha() and word not in MEANING],
         names=names,
         keywords=keywords_in(query, among_function_words=bool(names)),
         quoted=quoted,
@@ -174,8 +175,9 @@ def reorder_by_lookup(best: Best, *, sought: Lookup, weight: float, terms_of: Te
     """The ranking sorted as the top of this file describes; unchanged if no candidate holds a part of the query."""
     texts, own = best.texts, best.scores
     identifiers = codes_held(texts, sought.identifiers)
-    full_names = full_names_held(texts, sought.full_names, sought.possible_names, sought.initials)
-    full_names = with_words_beside(full_names, texts, sought.beside, terms_of)
+    full_names = full_names_held(
+        texts, sought.full_names, sought.possible_names, sought.initials, sought.beside, terms_of
+    )
     words = _words_held(best, texts, sought, identifiers, terms_of)
     defined = names_defined(texts, sought.names)
     g = np.hstack([words, names_held(texts, sought.names) + defined, full_names])
