@@ -34,7 +34,7 @@ def test_an_answer_without_words_of_the_query_comes_behind_its_question(names, m
     assert found(question, answer, minutes=minutes)[:2] == ["q", "a"]
 
 
-@pytest.mark.parametrize("end", ["? 😊", "?!", "؟", "？"])
+@pytest.mark.parametrize("end", ["? 😊", "?!", "؟", "？", "？！"])
 def test_a_question_may_end_with_an_emoji_an_exclamation_mark_or_the_mark_of_another_script(end):
     question = f"Mira: which paint did you use for the kitchen{end}"
     assert found(question, "Tom: sage green, two coats")[:2] == ["q", "a"]

@@ -33,7 +33,7 @@ QUESTION_TERMS = 30
 """Largest number of terms of a question."""
 TALK_HOURS = 1.0
 """Longest time, in hours, from a question to its answer: later messages begin another talk."""
-QUESTION = re.compile(r"[?？؟][\s!\u200d\ufe0f\u2600-\u27bf\U0001f000-\U0001faff]*$")
+QUESTION = re.compile(r"[?？؟][\s!！\u200d\ufe0f\u2600-\u27bf\U0001f000-\U0001faff]*$")
 """Matches the end of a question: a question mark, behind it at most "!" and emoji."""
 
 
