@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+
+from umi_common.errors import StoreFull, StoreLocked
+from umi_common.sim import HashEmbedder
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.ledger import sqlite as ledger_sqlite
+from umi_common.stores.ledger.ledger import Ledger
+from umi_common.types import Chunk
 
 ROOT = Path(__file__).parents[2]
 resource = pytest.importorskip("resource", reason="file-size limits are a Unix matter")
@@ -133,3 +144,40 @@ def test_a_full_disk(small_disk):
 
 def test_a_write_that_does_not_fit_leaves_the_disk_as_free_as_it_was(small_disk):
     run(str(small_disk / "s"), script=FILLED)
+
+
+def test_a_compact_whose_log_cannot_be_copied_into_the_file_loses_nothing(tmp_path, monkeypatch):
+    def full(_ledger):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder(16)) as store:
+        store.add([Chunk(f"old{i}", "old words " * 50) for i in range(100)])
+        with monkeypatch.context() as patch:
+            patch.setattr(Ledger, "_emptied_log", full)
+            with pytest.raises(StoreFull):
+                store.compact()
+        assert store.verify() and None not in store.get(store.ids())
+        store.add([Chunk("next", "there is room again")])
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder(16)) as store:
+        assert len(store) == 101 and store.verify()
+
+
+def test_a_write_that_does_not_get_the_lock_leaves_what_the_program_with_the_lock_writes(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger_sqlite, "BUSY_SECONDS", 1.0)
+    with (
+        HybridStore.open(tmp_path / "s", embedder=HashEmbedder(16)) as store,
+        closing(sqlite3.connect(tmp_path / "s" / "umi.db", isolation_level=None)) as other,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        other.execute("PRAGMA cache_size = 5")  # so that it writes before its commit
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("CREATE TABLE notes (note)")
+        added = threads.submit(store.add, [Chunk("new", "words")])
+        time.sleep(0.2)
+        other.executemany("INSERT INTO notes VALUES (?)", [("a note " * 400,)] * 200)
+        assert isinstance(added.exception(), StoreLocked)
+        other.execute("COMMIT")
+        assert other.execute("SELECT count(*) FROM notes").fetchone() == (200,)
+        store.add([Chunk("new", "words")])
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder(16)) as store:
+        assert store.ids() == ["new"] and store.verify()

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from umi_common.errors import LedgerDamaged, StoreClosed, StoreFull, StoreReadOnly
+from umi_common.errors import LedgerDamaged, StoreClosed, StoreReadOnly
 from umi_common.pool import Vectors
 from umi_common.stores.arrays import Growing
 from umi_common.stores.failpoints import failpoint
@@ -174,14 +174,15 @@ class Ledger:
             StoreFull: If the disk has no room; then nothing has changed.
             StoreMoved: If the file was moved or deleted; the change is lost, or is in the moved file.
         """
-        with self._lock, self._without_bytes_of_failure(), sqlite_errors(self.path, writing=True):
+        with self._lock, sqlite_errors(self.path, writing=True):
             self.check_writable()
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
                 self.check_location()
-                yield self._writer
-                failpoint("ledger.commit")
-                self._writer.execute("COMMIT")
+                with self._cut_log_of_failure():
+                    yield self._writer
+                    failpoint("ledger.commit")
+                    self._writer.execute("COMMIT")
             except BaseException:
                 if self._writer.in_transaction:
                     with suppress(sqlite3.Error):
@@ -229,17 +230,20 @@ class Ledger:
         return self._log.stat().st_size if self._log is not None and self._log.exists() else 0
 
     @contextmanager
-    def _without_bytes_of_failure(self) -> Iterator[None]:
-        """If the block raises StoreFull, cut the write-ahead log to its length before.
+    def _cut_log_of_failure(self) -> Iterator[None]:
+        """If SQLite fails in the block, cut the write-ahead log to its length before.
 
         SQLite keeps the bytes of a write that failed for lack of space. They would fill the disk, so that no later
         write, compact() or close() could copy the log into the file and empty it.
+
+        The block ends with its commit, so that no committed bytes are cut. Nothing is cut if another program has the
+        lock: its commits may have lengthened the log.
         """
         before = self.log_bytes()
         try:
             yield
-        except StoreFull:
-            if self._log is not None and not self._writer.in_transaction and before < self.log_bytes():
+        except sqlite3.Error as error:
+            if self._log is not None and before < self.log_bytes() and "locked" not in str(error):
                 with suppress(OSError):
                     os.truncate(self._log, before)
             raise
@@ -254,9 +258,10 @@ class Ledger:
             connection.execute(HISTORY)
             connection.execute("DELETE FROM deletions")
             connection.execute("DELETE FROM commits WHERE number < (SELECT max(number) FROM commits)")
-        with self._lock, self._without_bytes_of_failure(), sqlite_errors(self.path, writing=True):
+        with self._lock, sqlite_errors(self.path, writing=True):
             self.check_writable()
-            self._writer.execute("VACUUM")
+            with self._cut_log_of_failure():
+                self._writer.execute("VACUUM")
             if not self._emptied_log():
                 log.warning(
                     "%s: a reader still reads the state before compact(). Removed chunks stay on the disk until the "
