@@ -190,6 +190,13 @@ def test_an_object_whose_encode_takes_texts_alone_is_an_embedder():
     assert (as_embedder(OwnModel()).embed_documents(texts) == HashEmbedder().embed_documents(texts)).all()
 
 
+def test_an_object_whose_encode_is_written_in_c_is_an_embedder():
+    class OwnModel:
+        encode = staticmethod(max)  # a function without a signature
+
+    assert as_embedder(OwnModel()).name.endswith("OwnModel")
+
+
 def test_a_function_may_yield_the_vectors():
     def letters(texts):
         yield from ([float(text.count(letter)) for letter in "abc"] for text in texts)

@@ -36,6 +36,7 @@ NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
         ({"id": "a", "text": "x", "position": "3"}, "position"),
         ({"id": "a", "text": "x", "position": True}, "position"),
         ({"id": "a", "text": "x", "position": -(2**62)}, r"position .*between -2\^62 and 2\^62"),
+        ({"id": "a", "text": "x", "position": 1e300}, r"position 1e\+300: expected a whole number"),
         ({"id": "a", "text": "x", "event_time": datetime(2024, 5, 1)}, "time zone"),
         ({"id": "a", "text": "x", "event_time": "2024-05-01"}, "event_time"),
         ({"id": "a", "text": "x", "event_time": datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))}, "year 1"),

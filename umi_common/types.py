@@ -156,7 +156,7 @@ class Chunk:
                 position = int(position)
             if not isinstance(position, (int, np.integer)) or isinstance(position, bool) or abs(int(position)) >= 2**62:
                 raise InvalidChunk(
-                    f"chunk {self.id!r}: position {position!r}: expected a whole number between -2^62 and 2^62"
+                    f"chunk {self.id!r}: position {self.position!r}: expected a whole number between -2^62 and 2^62"
                 )
             object.__setattr__(self, "position", int(position))
         if self.event_time is not None:

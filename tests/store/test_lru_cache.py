@@ -50,6 +50,14 @@ def test_a_damaged_file_is_deleted_and_holds_nothing_of_removed_texts(tmp_path, 
     assert "still holds" not in caplog.text
 
 
+def test_the_path_may_be_a_link_to_a_file_that_does_not_exist_yet(tmp_path):
+    (tmp_path / "cache.db").symlink_to(tmp_path / "elsewhere.db")
+    cache = FileCache(tmp_path / "cache.db", "model", 4, pack=str.encode, unpack=bytes.decode)
+    cache.put({"a": "value"})
+    assert cache.get(["a"]) == {"a": "value"}
+    assert (tmp_path / "elsewhere.db").stat().st_size
+
+
 def test_no_other_process_writes_the_file_while_this_one_does(tmp_path):
     """POSIX drops a process's locks on a file when it closes any of its handles of this file."""
     cache = FileCache(tmp_path / "cache.db", "model", 4, pack=str.encode, unpack=bytes.decode)

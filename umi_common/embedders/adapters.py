@@ -222,7 +222,11 @@ def _library_model(model: Any, name: str, named: bool = True) -> CallableEmbedde
 
 
 def _without_progress_bar(method: Any) -> Any:
-    return partial(method, show_progress_bar=False) if "show_progress_bar" in signature(method).parameters else method
+    try:
+        has_option = "show_progress_bar" in signature(method).parameters
+    except ValueError:  # a method written in C may state no signature
+        has_option = False
+    return partial(method, show_progress_bar=False) if has_option else method
 
 
 def identity_of(embedder: Embedder) -> str | None:

@@ -192,7 +192,8 @@ class FileCache(Generic[Value]):
                 raise sqlite3.OperationalError("its directory was deleted, renamed or replaced")
             if self._writable:
                 with suppress(FileExistsError):  # closing a handle of an existing file would drop SQLite's locks on it
-                    os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, self._mode))
+                    path = self._path.resolve()  # O_EXCL does not follow a link to a file that does not exist yet
+                    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, self._mode))
             with closing(sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS)) as connection, connection:
                 if self._writable:
                     connection.execute("PRAGMA synchronous=OFF")
