@@ -171,7 +171,9 @@ def test_a_checkpoint_that_the_target_does_not_bear_out_is_no_use(source, tmp_pa
         assert_same(source, target)
 
 
-@pytest.mark.parametrize("content", ["my only copy", '{"notes": "my only copy"}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "content", ["my only copy", '{"of": "", "after": "", "chunks": 1e999}', '{"notes": "my only copy"}', "[" * 100_000]
+)
 def test_a_file_of_the_users_own_named_as_checkpoint_by_mistake_stays_as_it_is(source, tmp_path, caplog, content):
     notes = tmp_path / "notes.json"
     notes.write_text(content)

@@ -154,7 +154,7 @@ class MigrationCheckpoint:
         try:
             saved: Any = json.loads(text)
             named, after, chunks = str(saved["of"]), str(saved["after"]), int(saved["chunks"])
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, OverflowError, KeyError, TypeError, RecursionError):
             log.warning(
                 "%s is no checkpoint of a migration; it stays as it is, and the progress is not saved. Name another "
                 "file, or remove this one",
