@@ -108,8 +108,8 @@ def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_secon
         timeout_seconds: Longest time for the download, in seconds.
 
     Returns:
-        The counter; for a name, the same one again as long as the same tokenizer counts. A counter from any other spec
-        is new, with an empty cache.
+        The counter. A name gives the same counter at each call, until a file that tiktoken's cache lacked is there. A
+        counter from any other spec is new, with an empty cache.
 
     Raises:
         ConfigError: If the spec is none of these, or tiktoken does not know the name.
