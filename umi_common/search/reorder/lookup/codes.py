@@ -97,8 +97,7 @@ def _by_offset(text: str, code: Code) -> float:
 
 def with_words_beside(held: Floats, texts: Sequence[str], beside: Sequence[str], terms_of: TermsOf) -> Floats:
     """`held`, g of codes or full names, 1 larger in texts that also hold the query's other words (`beside`), as the top
-    of this file says. The text may have other forms of these words, with equal terms:
-    "replacement" for "replaces"."""
+    of this file says. The text may have other forms of these words, with equal terms: "replacement" for "replaces"."""
     with_code = np.asarray(held.any(axis=1))
     if not (beside and with_code.any()):
         return held
