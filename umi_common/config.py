@@ -57,8 +57,13 @@ class AnalyzerConfig(Frozen):
     """A Snowball language ("english", "german", ...), "none" for no stemming, or "auto": the function words of a text
     show its language; English if it has too few. A word in another script is stemmed by the stemmer of that script."""
     stop_words: frozenset[str] = frozenset()
-    """Lower-case words that are dropped before stemming. Empty by default, because function words carry meaning in
+    """Words that are dropped before stemming, in any case. Empty by default, because function words carry meaning in
     short chats."""
+
+    @field_validator("stop_words")
+    @classmethod
+    def _lower(cls, words: frozenset[str]) -> frozenset[str]:
+        return frozenset(word.lower() for word in words)
 
 
 class LexicalConfig(Frozen):

@@ -483,7 +483,7 @@ def _mode_settings(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[
         )
     if mode == VectorStoreQueryMode.DEFAULT or alpha is None:
         return "hybrid", {}
-    if not 0 <= alpha <= 1:
+    if not isinstance(alpha, (int, float)) or not 0 <= alpha <= 1:
         raise ConfigError(f"alpha {alpha!r}: expected 0 (the lexical arm alone) to 1 (the dense arm alone)")
     if alpha in (0, 1):
         return "vector" if alpha else "text", {}

@@ -173,9 +173,10 @@ def test_a_mode_that_umi_has_not_is_refused_and_not_silently_dense(filled, mode)
         found(filled, "cats", mode=mode)
 
 
-def test_an_alpha_that_is_no_share_is_refused(filled):
+@pytest.mark.parametrize("alpha", [2.0, "0.5"])
+def test_an_alpha_that_is_no_share_is_refused(filled, alpha):
     with pytest.raises(ConfigError, match="alpha"):
-        found(filled, "cats", mode=Mode.HYBRID, alpha=2.0)
+        found(filled, "cats", mode=Mode.HYBRID, alpha=alpha)
 
 
 def test_a_query_can_be_held_to_documents_nodes_and_filters(filled):

@@ -121,6 +121,10 @@ def test_stop_words_go_before_stemming():
     assert Analyzer(config).terms("The being beings") == ["be"]
 
 
+def test_stop_words_may_be_written_in_capitals():
+    assert Analyzer(AnalyzerConfig(stop_words=frozenset({"The"}))).terms("the Boat") == ["boat"]
+
+
 def test_an_unknown_language_is_named_with_those_there_are():
     with pytest.raises(ConfigError, match=r"'klingon'; expected 'none' or one of arabic, .*english"):
         Analyzer(AnalyzerConfig(language="klingon"))
