@@ -11,6 +11,7 @@ import pytest
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import TokenBudget
 from umi_common.errors import FileUnreadable
+from umi_common.explain.texts import place
 from umi_common.files import chunks_of, index
 from umi_common.query.time.find import find_time
 from umi_common.sim import HashEmbedder
@@ -165,6 +166,20 @@ def test_a_pdf_gives_its_text_with_the_page(file):
     chunks = chunks_of(file("a.pdf", pdf("The boiler leaks. " + filler, "The roof is dry. " + filler)))
     assert [chunk.metadata["page"] for chunk in chunks] == [1, 2]
     assert chunks[1].text.startswith("The roof is dry.")
+
+
+def test_a_passage_of_a_pdf_that_goes_on_over_pages_names_the_first_and_the_last(file):
+    pytest.importorskip("pypdf")
+    (chunk,) = chunks_of(file("a.pdf", pdf("The boiler leaks.", "The roof is dry.", "The oak is old.")))
+    assert (chunk.metadata["page"], chunk.metadata["last_page"]) == (1, 3)
+    assert "page 1–3" in place(chunk)
+
+
+def test_lines_of_a_pdf_in_two_passages_are_lines_of_a_context_too(file):
+    pytest.importorskip("pypdf")
+    lines = ") Tj T* (".join(f"{number} oaks grow in wood number {number}." for number in range(10, 60))
+    first, second = chunks_of(file("a.pdf", pdf(f") Tj 14 TL T* ({lines}")))[:2]
+    assert "begins_line" not in first.metadata and second.metadata["begins_line"] is True
 
 
 def test_a_pdf_gives_the_comments_on_it_and_what_was_entered_into_its_form(file):

@@ -64,7 +64,8 @@ def place(chunk: Chunk) -> list[str]:
         if chunk.position is not None:
             facts.append(f"position {chunk.position}")
     if "page" in chunk.metadata:
-        facts.append(f"page {chunk.metadata['page']}")
+        last = f"–{chunk.metadata['last_page']}" if "last_page" in chunk.metadata else ""
+        facts.append(f"page {chunk.metadata['page']}{last}")
     section = chunk.metadata.get("section")
     if isinstance(section, str):
         facts.append(snippet(section, 60))

@@ -35,7 +35,7 @@ from umi_common.stores.chunk_names import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 
-RULES_VERSION = 16
+RULES_VERSION = 17
 """Version of the rules by which files are cut. Raise it when the chunks of a kind of file that was read before change:
 it is a part of a file's version, so the next run then reads all files again."""
 TITLES_MAX = 10
@@ -320,7 +320,7 @@ def _html(path: Path, content: bytes) -> Iterator[Passage]:
 def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
     """The chunks of a PDF; metadata "page" is the number, from 1, of the page on which a chunk begins.
 
-    Blank lines join the texts of the pages, so a chunk may span several pages.
+    Blank lines join the texts of the pages, so a chunk may span several pages; then "last_page" is the last of them.
     """
     pages = [page.strip() + "\n\n" for page in read.pages]
     text = "".join(pages)
@@ -339,8 +339,9 @@ def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
     if read.attached:
         found.notes.append(f"{path}: files inside it are not indexed: {', '.join(read.attached)}; save them as files")
     for passage in _named_passages(path, text):
-        page = bisect_right(ends, passage.start) + 1
-        found.add(replace(passage, metadata={"page": page}), name)
+        first, last = (bisect_right(ends, at) + 1 for at in (passage.start, passage.start + len(passage.text) - 1))
+        place = {"page": first} if first == last else {"page": first, "last_page": last}
+        found.add(replace(passage, metadata={**passage.metadata, **place}), name)
     return found
 
 
