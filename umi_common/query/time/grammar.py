@@ -214,7 +214,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "the 5th of last month": rf"(?:on )?the (?P<day>[0-3]?\d){_TH} of {_WHICH} month",
     },
     relative.units_ago: {
-        "2-3 weeks ago": rf"{COUNT} {UNIT} (?:ago|(?:back|earlier)(?! (?:than|to|in|into)\b))",
+        "2-3 weeks ago": rf"(?:(?:today|yesterday) )?{COUNT} {UNIT} (?:ago|(?:back|earlier)(?! (?:than|to|in|into)\b))",
         "two Fridays ago": rf"{COUNT} (?:{WEEKDAY}|{_SEASON}|{_HOLIDAY})(?:e?s)? ago",
         "3 weeks from now": rf"(?:in )?{COUNT} {UNIT} (?P<ahead>from (?:now|today)|hence)",
         "in two weeks": rf"(?<=due\s)(?P<ahead>in) {COUNT} {UNIT}",

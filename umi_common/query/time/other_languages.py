@@ -128,7 +128,7 @@ _PHRASES = {
     rf"(?:diese[mnrs]?|cette|ce|est[ea]|quest[oa]|deze|dit) (?!nacht|nuit){_PERIOD}": "this {}",
     rf"(?:nächste|kommende|volgende)[mnrs]? {_PERIOD}": "next {}",
     rf"(?:el |la |le |il |n[ao] |l')?{_PERIOD} (?:prochaine?|que (?:viene|vem)|prossim[oa])": "next {}",
-    rf"(?:vor|il y a|hace|há) {_COUNT} {_UNIT}": "{} {}s ago",
+    rf"(?:(?:heute|gestern|(?-i:hoy|ayer)|hoje|ontem) )?(?:vor|il y a|hace|há) {_COUNT} {_UNIT}": "{} {}s ago",
     rf"(?:vor|il y a|hace|há) {_COUNT} (?:bis|oder|à|ou?|a) {_COUNT} {_UNIT}": "{} or {} {}s ago",
     rf"{_COUNT} {_UNIT} (?:fa|atrás|geleden)": "{} {}s ago",
     rf"(?:am|el|op|na|(?:{SINCE})(?: el)?) {_DAY}": "on {}",
