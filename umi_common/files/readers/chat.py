@@ -37,11 +37,12 @@ NAME_WORDS_MAX = 5
 def message_pattern(text: str) -> re.Pattern[str] | None:
     """The pattern with which the messages of a text begin, `STAMP` or `SPEAKER`; None: the text is no chat log.
 
-    In a chat log with times, more than half of the lines begin a message. A text without times is a chat log only if it
-    has two speakers or more, one of whom speaks at least twice, and if it is no list of records (`_is_list`).
+    In a chat log with times, more than half of the lines that are not indented begin a message; indented lines, as of a
+    stack trace, continue one. A text without times is a chat log only if it has two speakers or more, one of whom
+    speaks at least twice, and if it is no list of records (`_is_list`).
     """
     lines = [line for line in text[:CHARACTERS_LOOKED_AT].split("\n") if line.strip()][:LINES_LOOKED_AT]
-    if is_most([STAMP.match(line) for line in lines]):
+    if is_most([STAMP.match(line) for line in lines if not line[0].isspace()]):
         return STAMP
     speakers = [match["name"] for line in lines if (match := SPEAKER.match(line))]
     is_dialogue = 2 <= len(set(speakers)) < len(speakers)
