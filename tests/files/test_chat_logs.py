@@ -111,7 +111,8 @@ def test_a_diary_and_a_programs_log_name_no_speaker(file, log):
 
 
 def test_entries_of_a_log_keep_their_times_below_long_stack_traces(file):
-    failed = "ERROR pump 3\nTraceback (most recent call last):\n" + '  File "pump.py", line 3\n' * 20 + "ValueError: dry\n"
+    trace = '  File "pump.py", line 3\n' * 20
+    failed = f"ERROR pump 3\nTraceback (most recent call last):\n{trace}ValueError: dry\n"
     log = "".join(f"2024-06-11 19:{minute} INFO pump 3\n2024-06-11 20:{minute} {failed}" for minute in range(10, 20))
     found = entries(file, log)
     assert [time for _, _, time in found][:3] == ["06-11 19:10", "06-11 20:10", "06-11 19:11"]
