@@ -16,7 +16,7 @@ EPOCH_SECONDS = range(10**8, 10**10)
 """Numbers that are read as seconds since 1970: times from 1973 to 2286. A smaller number may be an offset into a
 recording."""
 EPOCH_UNITS = (1, 10**3, 10**6, 10**9)
-"""Units per second in which a number may count time: seconds, milli-, micro- and nanoseconds."""
+"""The units in which a number may count time, per second: seconds, milli-, micro- and nanoseconds."""
 CHARACTERS_MAX = 100
 """Longest text, in characters, that is read as a time."""
 ZONES = {
@@ -32,23 +32,23 @@ MONTHS = {
 PIVOT_YEAR = 69
 """A two-digit year below this number is in the 2000s, any other in the 1900s, as in `strptime`."""
 PLAIN_LETTERS = {"ſ": "s", "ı": "i", "İ": "i", "\N{KELVIN SIGN}": "k"}
-"""Letters that equal an ASCII letter for a regular expression that ignores case, and that ASCII letter."""
+"""Other letters that match an ASCII letter in a regular expression that ignores case -> this ASCII letter."""
 _NAME = rf"(?P<name>{'|'.join(MONTHS)})[a-zä]*\.?"
 _DATES = [
-    re.compile(rf"(?:(?:mon?|tue?|di|wed|mi|thu|do|fri?|sat?|sun?|so)[a-z]*[.,]{{0,2}} +)?{written}", re.IGNORECASE)
+    re.compile(rf"(?:(?:mon?|tue?|di|wed|mi|thu|do|fri?|sat?|sun?|so)[a-z]*[.,]{{0,2}} )?{written}", re.IGNORECASE)
     for written in (
         r"(?P<year>\d{4})([-/.])(?P<month>\d\d?)\2(?P<day>\d\d?)(?!\d)",
         r"(?P<year>\d{4})-(?P<month>\d\d)(?![-\d])",
-        r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)(?=\d{6}\b|\D|$)",
+        r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)(?=(?:\d\d){0,3}(?!\d))",
         r"(?P<year>\d{4})-?W(?P<week>\d\d)(?:-?(?P<weekday>[1-7]))?(?!\d)",
         r"(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>\d{4})(?!\d)",
         r"(?P<first>\d\d?)([-/])(?P<second>\d\d?)\2(?P<year>\d{4})(?!\d)",
         rf"(?P<day>\d\d?)(?:\.|st|nd|rd|th)?[ -]?{_NAME},?[ -](?P<year>\d{{4}})(?!\d)",
-        rf"{_NAME} +(?P<day>\d\d?)(?:st|nd|rd|th)?,? +(?P<year>\d{{4}})(?!\d)",
+        rf"{_NAME} (?P<day>\d\d?)(?:st|nd|rd|th)?,? (?P<year>\d{{4}})(?!\d)",
     )
 ]
 """Patterns of dates. A weekday may precede each date."""
-_YEAR_LAST = re.compile(r"([a-z]{3} +\d\d?) +([\d:]+)((?: +[\w+-]+)?) +(\d{4})", re.IGNORECASE)
+_YEAR_LAST = re.compile(r"([a-z]{3} \d\d?) (\d\d?:[\d:]+)((?: [\w+-]+)?) (\d{4})", re.IGNORECASE)
 """Times as C, Git and Unix write them: "Nov 18 10:15:00 2026", "Nov 18 10:15:00 UTC 2026"."""
 _CLOCK_AND_ZONE = re.compile(
     r"(?:(?:T|[ ,]+(?:at |um )?)?(?P<hour>\d\d?)"
@@ -56,7 +56,7 @@ _CLOCK_AND_ZONE = re.compile(
     r"(?: ?(?P<half>[ap])\.?m\.?)?(?: Uhr)?)? *(?P<zone>.*)",
     re.IGNORECASE,
 )
-_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d\d?):?(\d\d)?(?: ?[\[(].*)?", re.IGNORECASE)
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d\d?):?(\d\d)?(?: [a-z]{2,5})?", re.IGNORECASE)
 
 
 def read_time(value: object, what: str = "time") -> datetime | None:
@@ -77,7 +77,7 @@ def read_time(value: object, what: str = "time") -> datetime | None:
         return datetime(value.year, value.month, value.day, tzinfo=timezone.utc)
     try:
         if isinstance(value, (str, np.datetime64)):
-            return _text_time(str(value).strip())
+            return _text_time(" ".join(str(value).split()))  # other kinds of space, too, as before "AM"
         if isinstance(value, (int, float, Decimal, np.integer, np.floating)):
             return _epoch_time(float(value))
     except (ValueError, LookupError, OverflowError, OSError):
@@ -119,8 +119,8 @@ def _text_time(text: str) -> datetime | None:
         return None
     if re.fullmatch(r"\d{9,13}(\.\d+)?|\d{15,}", text):  # 14 digits: 20261118101500
         return _epoch_time(float(text))
-    if text.startswith("D:"):  # as in PDFs: D:20261118101500+01'00'
-        text = text[2:].replace("'", "")
+    if text.startswith("D:"):  # as in PDFs: D:20261118101500+01'00', D:20261118091500Z00'00'
+        text = text[2:].replace("'", "").replace("Z0000", "Z")
     text = _YEAR_LAST.sub(r"\1, \4 \2\3", text)
     for pattern in _DATES:
         if found := pattern.match(text):
@@ -158,7 +158,8 @@ def _moment(day: date, rest: re.Match[str]) -> datetime:
 
 
 def _zone(written: str) -> tzinfo:
-    """The zone of "+0100", "GMT+0100 (Central European Standard Time)", "CET", "[Europe/Berlin]"; "": UTC."""
+    """The zone of "+0100", "+0100 CET", "GMT+0100 (Central European Standard Time)", "[Europe/Berlin]"; "": UTC."""
+    written = re.sub(r"(?<=\S) ?[\[(].*", "", written)
     if found := _OFFSET.fullmatch(written):
         offset = timedelta(hours=int(found[2]), minutes=int(found[3] or 0))
         return timezone(-offset if found[1] == "-" else offset)
