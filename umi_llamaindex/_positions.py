@@ -13,7 +13,7 @@ from umi_common.frameworks.positions import KnownSources
 from umi_common.frameworks.records import position_in_metadata
 from umi_common.protocols import pages
 from umi_common.stores.batch_checks import SkippedChunk
-from umi_common.types import Chunk
+from umi_common.types import Chunk, plain_value
 from umi_llamaindex._convert import REF_DOC_ID, SKIP_ADVICE, SOURCE_KEY, Places, document_start, node_source, to_chunks
 
 
@@ -36,28 +36,31 @@ class SourceEnds(KnownSources):
         smallest position of these.
         """
         key = self.keys.position
+        nodes = [node for node in nodes if isinstance(node, BaseNode)]
         own = {
             node.node_id: source
             for node in nodes
-            if isinstance(node, BaseNode)
-            and (source := node_source(node, self.keys)) is not None
+            if (source := node_source(node, self.keys)) is not None
             and (document_start(node) is None or source != node.ref_doc_id)
             and (key is None or position_in_metadata(node.metadata.get(key)) is None)
         }
-        self._read(set(own.values()) - self._sources.keys())
+        self._read(set(own.values()) - self._sources.keys(), nodes)
         free: dict[str | None, int] = {source: self._sources[source] for source in own.values()}
         for id, chunk in zip(own, self.store.get(list(own)), strict=True):
             if chunk is not None and chunk.position is not None:
                 free[own[id]] = min(free[own[id]], chunk.position)
         return Places(free)
 
-    def _read(self, sources: set[str]) -> None:
+    def _read(self, sources: set[str], nodes: Sequence[BaseNode]) -> None:
         """Set `_sources`, the next position of each source, from the stored chunks and those that are being stored."""
         self._sources |= dict.fromkeys(sources, 0)
         if not sources:
             return
         keys = {REF_DOC_ID, SOURCE_KEY, self.keys.source} - {None}
-        conditions = [{key: {"$in": sorted(sources)}} for key in sorted(map(str, keys))]
+        # The metadata of source "5" may hold the number 5; one beyond 64 bits cannot be stored.
+        stated = (plain_value(node.metadata.get(key)) for node in nodes for key in keys)
+        numbers = [value for value in stated if isinstance(value, (int, float)) and abs(value) < 2**63]
+        conditions = [{key: {"$in": [*sorted(sources), *numbers]}} for key in sorted(map(str, keys))]
         for chunks in chain(pages(self.store, where=parse_filter({"$or": conditions})), self._pending):
             self._note(chunks)
 

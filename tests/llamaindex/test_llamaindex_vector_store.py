@@ -487,6 +487,14 @@ def test_messages_that_are_added_at_the_same_time_get_places_of_their_own():
         assert len({chunk.position for chunk in store.client.scan()}) == 24
 
 
+@pytest.mark.parametrize("session", ["5", 5, 1.5])
+def test_messages_added_after_a_restart_follow_the_stored_ones_if_the_session_is_a_number(tmp_path, session):
+    for number in range(3):
+        with UmiVectorStore(HashEmbedder(8), str(tmp_path)) as store:
+            store.add([node(str(number), f"message {number}", source=session)])
+            assert store.client.get([str(number)])[0].position == number
+
+
 def test_a_message_that_could_not_be_embedded_leaves_its_place_to_the_next():
     with UmiVectorStore(FaultyEmbedder(HashEmbedder(8), "fails")) as store:
         store.add([node("a", "message one", source="chat")])
