@@ -177,6 +177,20 @@ def test_texts_are_embedded_without_threads_where_the_process_can_start_no_more(
         assert store.vectors([chunk.id for chunk in CHUNKS]).any(axis=1).all()
 
 
+def test_a_quick_local_model_whose_first_call_failed_is_still_called_in_the_callers_thread_alone():
+    threads = []
+
+    class Local(HashEmbedder):
+        def embed_documents(self, texts):
+            threads.append(threading.current_thread())
+            if len(threads) == 1:
+                raise ConnectionError("the model is being loaded")
+            return super().embed_documents(texts)
+
+    with store_of(Local(8), batch_texts=2):
+        assert set(threads) == {threading.current_thread()}
+
+
 def test_a_text_is_embedded_though_no_thread_can_watch_how_long_it_takes(monkeypatch):
     def no_thread(_):
         raise RuntimeError("can't start new thread")

@@ -67,8 +67,8 @@ def embed_batches(
     After a batch has failed, no further batch begins. The running batches are retried to their end, and `on_batch` gets
     their results. After Ctrl-C the running calls are neither awaited nor retried.
 
-    If a batch is retried for longer than a second, one warning is logged. At each later failure, `on_trouble` is called
-    with a text that names the failure, in the thread of the call.
+    If a batch is retried for longer than a second, one warning is logged, and `on_trouble` is called at each failure
+    with a text that names it, in the thread of the call.
 
     Raises:
         BatchFailed: If a batch failed, after retries; the model's error is the cause.
@@ -95,7 +95,8 @@ def embed_batches(
             )
 
     def embed(batch: Sequence[int]) -> Any:
-        call = Call(lambda: documents_embedded(embedder, [texts[index] for index in batch]))
+        """The vectors, and whether the call that made them shows that the model is a service."""
+        call = Call(partial(_measured, embedder, [texts[index] for index in batch]))
         deadline = time.monotonic() + config.retry_seconds
         try:
             return drive(attempts(lambda _: call, queue, deadline, time.monotonic, Attempts(), on_retry), workers)
@@ -105,15 +106,20 @@ def embed_batches(
     left = iter(batches)
     try:
         for batch in left:
-            begun, processor_begun = time.perf_counter(), time.thread_time()
-            vectors = embed(batch)
-            seconds, processor_seconds = time.perf_counter() - begun, time.thread_time() - processor_begun
+            vectors, is_service = embed(batch)
             on_batch(batch, vectors)
-            is_service = seconds > THREADS_FROM_SECONDS and processor_seconds < PROCESSOR_SHARE_MAX * seconds
             if config.document_calls > 1 and is_service:
                 _in_threads(embed, left, config.document_calls, on_batch)  # empties `left`, so the loop ends
     finally:
         ended.set()
+
+
+def _measured(embedder: Embedder, texts: Sequence[str]) -> tuple[Any, bool]:
+    """The model's vectors, and whether the call took long while this thread hardly used the processor."""
+    begun, processor_begun = time.perf_counter(), time.thread_time()
+    vectors = documents_embedded(embedder, texts)
+    seconds, processor_seconds = time.perf_counter() - begun, time.thread_time() - processor_begun
+    return vectors, seconds > THREADS_FROM_SECONDS and processor_seconds < PROCESSOR_SHARE_MAX * seconds
 
 
 def documents_embedded(embedder: Embedder, texts: Sequence[str]) -> Any:
@@ -163,7 +169,7 @@ def _in_threads(
 
     def take(batch: Sequence[int], embedded: Callable[[], Any]) -> None:
         try:
-            on_batch(batch, embedded())
+            on_batch(batch, embedded()[0])
         except Exception as error:  # noqa: BLE001 - raised below, when the running calls have ended
             failures.append(error)
 
