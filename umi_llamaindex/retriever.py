@@ -30,7 +30,7 @@ from umi_common.frameworks.options import overrides, refuse_factory_options, sec
 from umi_common.frameworks.records import PlaceKeys, chroma_collection
 from umi_common.frameworks.retrievers import OpensStore
 from umi_common.protocols import Embedder, Store
-from umi_common.retriever import DualRetriever, Strategy, store_settings
+from umi_common.retriever import DualRetriever, store_settings
 from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm, arms_of
 from umi_common.search.request import Window, checked_limit, checked_relevance, narrowed, refuse_unlisted
@@ -240,7 +240,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         documents = listed(documents, "documents")
         for index, document in enumerate(documents):
             check_node(index, document, "Document(text=...)")
-        if isinstance(transformations, TransformComponent):
+        if not isinstance(transformations, (list, tuple, type(None))):
             raise ConfigError(f"transformations is {type(transformations).__name__}; expected a list: [...]")
         steps = Settings.transformations if transformations is None else transformations
         return cls.from_nodes(run_transformations(documents, steps, show_progress=show_progress), **options)
@@ -371,7 +371,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
             InputError: If `queries` is no list.
         """
         bundles = _bundles(queries)
-        if overrides(self, UmiRetriever, "_retrieve"):
+        if overrides(self, UmiRetriever, "_retrieve", "search"):
             return [self.retrieve(bundle) for bundle in bundles]
         answers: dict[int, SearchResult] = {}
         for rows, texts, options in self._groups(bundles):
@@ -381,7 +381,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
     async def abatch(self, queries: Sequence[str | QueryBundle]) -> list[list[NodeWithScore]]:
         """`batch` for an event loop."""
         bundles = _bundles(queries)
-        if overrides(self, UmiRetriever, "_retrieve", "_aretrieve"):
+        if overrides(self, UmiRetriever, "_retrieve", "_aretrieve", "asearch"):
             return [await self.aretrieve(bundle) for bundle in bundles]
         answers: dict[int, SearchResult] = {}
         for rows, texts, options in self._groups(bundles):
@@ -399,15 +399,14 @@ class UmiRetriever(OpensStore, BaseRetriever):
                 replaces the query's; None: the query's is used.
         """
         bundle = _as_bundle(query)
-        options = self._context_options(bundle, packing)
-        return self.umi.get_context(_searched(bundle), query_vector=self._query_vector(bundle), **options)
+        options = self._context_options(bundle, self._query_vector(bundle), packing)
+        return self.umi.get_context(_searched(bundle), **options)
 
     async def aget_context(self, query: str | QueryBundle, **packing: Any) -> AssembledContext:
         """`get_context` for an event loop."""
         bundle = _as_bundle(query)
-        vector = await self._aquery_vector(bundle)
-        options = self._context_options(bundle, packing)
-        return await self.umi.aget_context(_searched(bundle), query_vector=vector, **options)
+        options = self._context_options(bundle, await self._aquery_vector(bundle), packing)
+        return await self.umi.aget_context(_searched(bundle), **options)
 
     def nodes(self, result: SearchResult) -> list[NodeWithScore]:
         """The nodes of a result of `search`, as `retrieve` returns them."""
@@ -451,9 +450,9 @@ class UmiRetriever(OpensStore, BaseRetriever):
             yield group, [query_text(bundles[row]) for row in group], options[group[0]]
             remaining = [row for row in remaining if row not in group]
 
-    def _context_options(self, bundle: QueryBundle, packing: Mapping[str, Any]) -> dict[str, Any]:
+    def _context_options(self, bundle: QueryBundle, vector: Any, packing: Mapping[str, Any]) -> dict[str, Any]:
         """Options of `DualRetriever.get_context`: those in `packing` that are not None, else those of the query."""
-        options = self._options(bundle)
+        options = self._options(bundle) | {"query_vector": vector}
         if not isinstance(bundle, UmiQuery) or bundle.limit is None:
             del options["limit"]  # `similarity_top_k` must not replace the default of `get_context`
         narrower = {
@@ -466,7 +465,6 @@ class UmiRetriever(OpensStore, BaseRetriever):
         """Options of `DualRetriever.search`: the query's values and, where these are None, the retriever's own."""
         asked = bundle if isinstance(bundle, UmiQuery) else UmiQuery(bundle.query_str)
         has_text = bool(query_text(bundle))
-        strategy: Strategy = "hybrid" if has_text else "vector"
         deep_search = self._deep_search if asked.deep_search is None else asked.deep_search
         return {
             "limit": self.similarity_top_k if asked.limit is None else asked.limit,
@@ -475,7 +473,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
             "deep_search": has_text and deep_search,
             "now": self._now if asked.now is None else asked.now,
             "history": history_texts(asked.history),
-            "strategy": strategy if asked.strategy is None else asked.strategy,
+            "strategy": ("hybrid" if has_text else "vector") if asked.strategy is None else asked.strategy,
             "min_relevance": self._min_relevance if asked.min_relevance is None else asked.min_relevance,
         }
 

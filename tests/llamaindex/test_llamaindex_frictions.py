@@ -143,9 +143,10 @@ def test_what_is_no_list_of_documents_is_refused(wrong):
     assert type(wrong[0] if isinstance(wrong, list) else wrong).__name__ in str(raised.value)
 
 
-def test_a_splitter_in_place_of_a_list_is_refused():
-    with pytest.raises(ConfigError, match=r"transformations is TokenTextSplitter; expected a list"):
-        UmiRetriever.from_documents([Document(text="Ann met Bob")], TokenTextSplitter())
+@pytest.mark.parametrize("wrong", [TokenTextSplitter(), "split", len])
+def test_one_transformation_in_place_of_a_list_is_refused(wrong):
+    with pytest.raises(ConfigError, match=rf"transformations is {type(wrong).__name__}; expected a list"):
+        UmiRetriever.from_documents([Document(text="Ann met Bob")], wrong)
 
 
 def test_an_option_of_a_vector_store_index_says_what_it_is_called():
@@ -549,6 +550,29 @@ def test_a_context_takes_a_number_of_tokens_and_says_what_was_meant():
         assert retriever.get_context("who met Dora?", budget=500).stats.budget == 500
         with pytest.raises(TypeError, match="no option 'max_tokens'; expected one of limit"):
             retriever.get_context("who met Dora?", max_tokens=500)
+
+
+async def test_a_context_takes_a_vector_of_the_callers_in_place_of_the_querys():
+    with UmiRetriever.from_nodes(NODES) as retriever:
+        vector = retriever.umi.store.embedder.embed_queries(["Dora"])[0]
+        context = retriever.get_context("who?", strategy="vector", query_vector=vector, limit=1)
+        assert "Dora" in context.text
+        assert (
+            context.text == (await retriever.aget_context("who?", strategy="vector", query_vector=vector, limit=1)).text
+        )
+
+
+async def test_many_queries_at_once_are_searched_by_the_search_of_a_subclass():
+    class First(UmiRetriever):
+        def search(self, query):
+            return super().search(UmiQuery(query.query_str, limit=1))
+
+        async def asearch(self, query):
+            return self.search(query)
+
+    with First.from_nodes(NODES) as retriever:
+        for found in (retriever.batch(["who met Bob?"]), await retriever.abatch(["who met Bob?"])):
+            assert found == [retriever.retrieve("who met Bob?")] and len(found[0]) == 1
 
 
 async def test_the_history_of_a_query_may_be_chat_messages():

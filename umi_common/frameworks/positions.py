@@ -20,15 +20,14 @@ from umi_common.types import Chunk
 
 
 class KnownSources(ABC):
-    """Remembers facts of stored sources, such as the largest position, from which a subclass chooses positions.
+    """Keeps in `_sources` what a subclass needs to choose positions, such as the largest position of each source.
 
-    A subclass calls `_stored` with a function `place`, which returns the new chunks with their positions. For a source
-    that is not in `_sources`, `place` first adds the source's facts, from its stored chunks and those in `_pending`.
-    `_stored` then adds the new chunks to the facts.
+    The subclass calls `_stored` with a function `place`. It reads the sources that `_sources` lacks, from the store and
+    from `_pending`, and returns the new chunks with their positions. `_stored` adds these by `_note`.
 
-    If another object has written to the store, or a write within `_stored` has failed, `_sources` is emptied, so that
-    `place` reads again. A write by another object during a `with` block of `_stored` may go unnoticed. Chunks that are
-    added to this object at the same time get different positions. Thread-safe.
+    After a write by another object, or a failed write within `_stored`, all sources are read again. A write by another
+    object during a `with` block of `_stored` may go unnoticed. Thread-safe: chunks that are added to this object at the
+    same time get different positions.
     """
 
     _lock: Lock
@@ -37,7 +36,7 @@ class KnownSources(ABC):
         self.store = store
         self.keys = keys
         self._sources: dict[str, Any] = {}
-        """Source -> its facts, which the subclass defines, for the sources that were read."""
+        """Source -> what the subclass keeps of it, for the sources that were read."""
         self._last_write: object = None
         """The result of `_written()` for the store that `_sources` describes."""
         self._pending: list[list[Chunk]] = []
@@ -68,11 +67,10 @@ class KnownSources(ABC):
 
     @abstractmethod
     def _note(self, chunks: Iterable[Chunk]) -> None:
-        """Add these chunks to the facts of their sources, for the sources that were read."""
+        """Add these chunks to their sources in `_sources`; those of other sources are left out."""
 
     def _written(self) -> object:
-        """A value that changes with each write; for a store without `last_write` the number of chunks, which does not
-        change if a chunk is replaced."""
+        """The store's `last_write`; if it has none, the number of chunks, which stays if a chunk is replaced."""
         return getattr(self.store, "last_write", None) or len(self.store)
 
     def __deepcopy__(self, memo: object) -> Self:

@@ -1,8 +1,4 @@
-"""The period that a query names ("last week"): find it, and boost the candidates that lie in it or state a date in it.
-
-In: a search, then the candidates of its recall. Out: a `When`, then a `PeriodBoost`, by which `rank` raises
-scores.
-"""
+"""Find the period that a query names ("last week"), and which candidates lie in it or state a date in it."""
 
 from __future__ import annotations
 
@@ -32,7 +28,7 @@ the period that hardly match."""
 
 
 def period_in_query(search: Search) -> When | None:
-    """The period that the query names; None: it names none, or the caller gave a time range."""
+    """The period that the query names; None: it names none, `when` is off, or the caller gave a time range."""
     if not search.config.when.enabled or search.request.time_range is not None:
         return None
     with search.trace.stage("when") as facts:
@@ -70,7 +66,7 @@ def period_boost(search: Search, recalled: Recalled, when: When) -> Body[PeriodB
 def _with_dates_in_texts(
     by_time: Bools, pool: Pool, texts: Mapping[int, str], when: When, now: datetime
 ) -> tuple[Bools, int]:
-    """((n,) `by_time`, and True for the rows whose text states a date in the period; number of such rows).
+    """((n,) `by_time`, and True for the rows whose text states a date in the period; number of such texts).
 
     If no row is of a period named without a year ("19 May"), the period may mean any year. Rows that state this date in
     any year are then taken; if there are none, the rows whose time lies in the latest earlier year that has any.

@@ -37,7 +37,7 @@ _downloads = ThreadLimiter()
 
 
 class EncodingUnavailable(Exception):
-    """tiktoken's cache has no undamaged file of the encoding, or the file could not be downloaded."""
+    """tiktoken is not installed, its cache has no undamaged file of the encoding, or the download failed."""
 
 
 def encoding_name(spec: str) -> str:
@@ -91,10 +91,9 @@ def downloaded_encoding(name: str, seconds: float) -> tiktoken.Encoding:
             its thread, and a later call finds the file.
         MissingExtra: If tiktoken is not installed.
     """
-    library, base = optional_module("tiktoken", "tiktoken", "tiktoken"), SAME_TOKENS.get(name, name)
-    load: Callable[[], tiktoken.Encoding] = partial(library.get_encoding, base)
+    get_encoding: Callable[[str], tiktoken.Encoding] = optional_module("tiktoken", "tiktoken", "tiktoken").get_encoding
     try:
-        return _downloads.call(load, seconds)
+        return _downloads.call(partial(get_encoding, SAME_TOKENS.get(name, name)), seconds)
     except (DeadlineExceeded, TooManyCalls) as error:
         raise EncodingUnavailable(f"the download took longer than {seconds:g} s") from error
     except (OSError, ValueError) as error:  # requests raises OSError, a wrong checksum ValueError

@@ -27,9 +27,9 @@ class Model:
     """A `Rewriter` around an LLM; the attribute `acomplete` is None if the LLM has no async method.
 
     Args:
-        name: Part of the cache's key, so that two LLMs do not share replies.
-        complete: The LLM's blocking method. None: `acomplete` is called instead, on an event loop in a thread of its
-            own.
+        name: Part of the cache's key: with `keep_replies`, LLMs of one name share their replies.
+        complete: The LLM's blocking method, which may return an awaitable. If it is None or raises NotImplementedError,
+            `acomplete` is called instead, on an event loop in a thread of its own.
         acomplete: The LLM's async method, or None. At least one of the two methods is given.
     """
 
@@ -114,7 +114,10 @@ def _method(llm: Any, name: str) -> Callable[[str], Any] | None:
 
 
 def model_name(llm: Any) -> str:
-    """The module and name of a function or of an object's class, and the object's model name: "openai.OpenAI:gpt-4"."""
+    """The module and name of a function or of an object's class, and the object's model name: "openai.OpenAI:gpt-4".
+
+    Two lambdas of a module have the same name, and so have two chains or two `functools.partial`.
+    """
     named = llm if inspect.isroutine(llm) else type(llm)
     module, name = getattr(named, "__module__", ""), getattr(named, "__qualname__", type(llm).__qualname__)
     models = (getattr(llm, attribute, None) for attribute in ("name", "model_name", "model", "model_id"))
