@@ -113,12 +113,10 @@ class _Source:
         for chunk in chunks:
             section, start = _section(chunk), _start(chunk.metadata) or 0
             first = firsts.get(section, self.firsts.get(section))
-            position = self.places.get((chunk.id, section, start))
-            if position is not None:
-                pass  # the chunk is stored
-            elif first is None:  # the first chunk of a new section
-                position = None if collides else chunk.position
-            elif section != previous[0] or start > previous[1]:  # a further chunk of a section
+            position = self.places.get((chunk.id, section, start))  # None: the chunk is not stored
+            if position is None and first is None and not collides:  # the first chunk of a new section
+                position = chunk.position
+            elif position is None and first is not None and (section != previous[0] or start > previous[1]):
                 taken = first + start in self.held and (not replaces or section in self.repeated)
                 position = None if taken else first + start
             if position is None:  # it begins a new section, after the chunks before it
@@ -155,8 +153,11 @@ class SourcePlaces(KnownSources):
 
     def _placed(self, chunks: Sequence[Chunk], replaces: bool) -> list[Chunk]:
         by_source: dict[str, list[Chunk]] = {}
+        key = self.keys.position
         for chunk in chunks:
-            if chunk.source is not None and chunk.position is not None and self._has_position_by_start(chunk.metadata):
+            stated = None if key is None else position_in_metadata(chunk.metadata.get(key))
+            from_start = stated is None and _start(chunk.metadata) is not None  # by `stated_positions`
+            if chunk.source is not None and chunk.position is not None and from_start:
                 by_source.setdefault(chunk.source, []).append(chunk)
         self._read({source: group[0] for source, group in by_source.items() if source not in self._sources})
         moved: dict[str, int] = {}
@@ -169,11 +170,6 @@ class SourcePlaces(KnownSources):
         for chunk in chunks:
             if chunk.source in self._sources:
                 self._sources[chunk.source].note(chunk)
-
-    def _has_position_by_start(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether a chunk's position comes from its start index, and not from its metadata under `keys.position`."""
-        key = self.keys.position
-        return _start(metadata) is not None and (key is None or position_in_metadata(metadata.get(key)) is None)
 
     def _read(self, first_of: Mapping[str, Chunk]) -> None:
         """Read the stored chunks of sources into `_sources`.

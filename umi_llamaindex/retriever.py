@@ -202,8 +202,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
             origin = partial(node_origin, source_key=source_key)
             unstored = [nodes[each.place] for each in skipped]
             gone = [(node.node_id, stated_origin(node.metadata, node.ref_doc_id, source_key)) for node in unstored]
-            within = retriever._scope.where
-            add_mirrored(store, chunks, origin, left_out=gone, within=within, everything=mirror)
+            add_mirrored(store, chunks, origin, left_out=gone, within=retriever._scope.where, everything=mirror)
 
         if options.get("read_only") and (nodes or mirror):
             raise ConfigError("read_only=True stores nothing; leave nodes and mirror out")
@@ -448,7 +447,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         while remaining:
             group = [row for row in remaining if options[row] == options[remaining[0]]]
             yield group, [query_text(bundles[row]) for row in group], options[group[0]]
-            remaining = [row for row in remaining if row not in group]
+            remaining = [row for row in remaining if options[row] != options[group[0]]]
 
     def _context_options(self, bundle: QueryBundle, vector: Any, packing: Mapping[str, Any]) -> dict[str, Any]:
         """Options of `DualRetriever.get_context`: those in `packing` that are not None, else those of the query."""

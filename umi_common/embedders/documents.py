@@ -133,8 +133,8 @@ def documents_embedded(embedder: Embedder, texts: Sequence[str]) -> Any:
         "embedder %r: a call for %d texts has taken %g s and still runs. umi sets no time limit for it: set the "
         "timeout in the client of a service; for a slow model on this machine, lower embedder.batch_texts"
     )
-    key = f"slow: {embedder.name}"
-    timer = Timer(SLOW_SECONDS, warn_once, ("embedder", key, message, embedder.name, len(texts), SLOW_SECONDS))
+    name = embedder.name
+    timer = Timer(SLOW_SECONDS, warn_once, ("embedder", f"slow: {name}", message, name, len(texts), SLOW_SECONDS))
     timer.daemon = True
     try:
         with suppress(RuntimeError):  # if the process cannot start a thread, no warning is logged

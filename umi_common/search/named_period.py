@@ -59,7 +59,7 @@ def period_boost(search: Search, recalled: Recalled, when: When) -> Body[PeriodB
         chunks = () if isinstance(outcome, CallFailure) else zip(rows.tolist(), outcome, strict=True)
         texts = {row: chunk.indexed_text for row, chunk in chunks if chunk is not None}
         lifted, stating = _with_dates_in_texts(boost.lifted, pool, texts, when, now)
-        facts.update(read=len(rows), said=stating)
+        facts.update(read=len(texts), said=stating)
     return replace(boost, lifted=lifted)
 
 
