@@ -36,6 +36,9 @@ LEAST_SHARE = 0.7
 The estimated rate alone may be too low, for example if few calls were made in the last second."""
 SHORTEST_SECONDS = 0.001
 """Shortest interval between two calls, in seconds; if it would be shorter, calls are not spaced."""
+LOOK_SECONDS = 0.25
+"""Seconds after which a caller that waits for the end of a running call calls `_admit`: nobody wakes it if that call
+ends before `_next`."""
 
 
 class Admission(NamedTuple):
@@ -57,7 +60,8 @@ class CallQueue:
     At most `concurrency` calls run at a time. When the service refuses a call because it gets too many (`refused`), the
     queue estimates the rate that the service accepts, in calls per second. The estimate is the number of calls, at
     least 1, that were admitted in the second before the refused call and were not refused. Further calls are admitted
-    1 / (0.95 * rate) seconds apart. If the refused call was spaced already, the rate falls by at most 30 percent.
+    1 / (0.95 * rate) seconds apart; a late call does not delay the next. If the refused call was spaced already, the
+    rate falls by at most 30 percent.
 
     The rate counts as measured if spaced calls succeeded before one was refused. Each success shortens the interval;
     see FASTER and MUCH_FASTER.
@@ -196,10 +200,10 @@ class CallQueue:
                 ticket.set_result(admission)
 
     def _seconds_to_wait(self, until: float) -> float:
-        """Seconds until the next admission, at most until the deadline. Raises DeadlineExceeded after the deadline."""
+        """Seconds until a waiting caller calls `_admit`; see LOOK_SECONDS. Raises DeadlineExceeded at the deadline."""
         now = self._clock()
         if now >= until:
             raise DeadlineExceeded
         due = self._next - now
         # A timer of asyncio may end early by its clock's resolution.
-        return min(until - now, max(due, SHORTEST_SECONDS)) if due > 0 else until - now
+        return min(until - now, max(due, SHORTEST_SECONDS) if due > 0 else LOOK_SECONDS)
