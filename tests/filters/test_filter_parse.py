@@ -93,6 +93,8 @@ MISTAKES: list[tuple[Any, str]] = [
     ({"a": {"$gte ": 1}}, r"'a': unknown operator '\$gte '; did you mean \$gte\?"),
     ({"a": {"gt": 1}}, r"'a': unknown operator 'gt'; did you mean \$gt\?"),
     ({"a": {"city": "Rome"}}, r"'a': unknown operator 'city'; metadata is flat"),
+    ({"author": {"age": 3}}, r"'author': unknown operator 'age'; metadata is flat, .* use \$eq, \$in, "),
+    ({"author": {"name": "Ann"}}, r"'author': unknown operator 'name'; metadata is flat"),
     ({"a": {"$regex": "x.*"}}, r"'a': unknown operator '\$regex'; .* use .text_match or"),
     ({"a": {"$like": "x%"}}, r"use .text_match or"),
     ({"a": {"$ilike": "x%"}}, r"use .text_match or"),
@@ -196,6 +198,10 @@ def test_shared_parts_that_would_grow_without_end_are_refused():
 def test_too_many_conditions_are_refused():
     with pytest.raises(FilterError, match=r"more than 10000 conditions; use \$in"):
         parse_filter({"$or": [{"a": i} for i in range(NODES_MAX)]})
+
+
+def test_a_negated_condition_counts_as_one():
+    assert parse_filter({"$and": [{"a": {"$ne": n}} for n in range(NODES_MAX // 2 - 1)]}) is not None
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from umi_common.filters.tree import (
     Comparison,
     Filter,
     Not,
+    Operator,
     Or,
     joined,
     shown,
@@ -32,7 +33,7 @@ NODES_MAX = 10_000
 """Largest number of nodes that the parser reads in one filter: each dict or group counts as one, and each condition in
 it, so {"a": 1} counts as two. `$in` with many values is one condition."""
 
-_NEGATED: Final[Mapping[str, str]] = {"$ne": "$eq", "$nin": "$in", "$not_contains": "$contains"}
+_NEGATED: Final[Mapping[str, Operator]] = {"$ne": "$eq", "$nin": "$in", "$not_contains": "$contains"}
 _ON_A_KEY = (*OPERATORS, *_NEGATED, "$exists", "$not")
 _GROUPS = ("$and", "$or", "$not")
 
@@ -175,11 +176,11 @@ class _Parser:
         self._count(depth)
         if not isinstance(name, str):
             raise _unknown(name, _ON_A_KEY, key)
-        if name in OPERATORS:
+        plain = _NEGATED.get(name, name)
+        if plain in OPERATORS:
             self._count_values(asked)
-            return Comparison(key, name, asked, written)
-        if name in _NEGATED:
-            return Not(self._operator(key, _NEGATED[name], asked, depth, written or name))
+            condition = Comparison(key, plain, asked, written or name)
+            return condition if plain == name else Not(condition)
         if name == "$exists":
             if not isinstance(asked, bool):
                 raise FilterError(f"filter on {shown(key)}, $exists: {shown(asked)}; expected True or False")
@@ -228,10 +229,11 @@ class _Parser:
 
     def _contains(self, key: str, item: Any, depth: int, written: str) -> Filter:
         """LlamaIndex's `contains`: the value is a list with this item, or a string with this text in it."""
-        listed = self._operator(key, "$contains", item, depth, written)
+        self._count(depth)
+        listed = Comparison(key, "$contains", item, written)
         if not isinstance(item, str) or not item:
             return listed
-        return joined(Or, [listed, self._operator(key, "$text_match", item, depth, written)])
+        return Or((listed, Comparison(key, "$text_match", item, written)))
 
 
 def _refuse_comparison_in(key: str, asked: object) -> None:
@@ -252,11 +254,13 @@ def _unknown(name: object, known: tuple[str, ...], key: str | None = None) -> Fi
         return FilterError(
             f"{where}: operator {shown(name)} is {type(name).__name__}; expected one of {', '.join(known)}"
         )
-    near = difflib.get_close_matches(name[:80], known, n=1) or difflib.get_close_matches("$" + name[:80], known, n=1)
-    fix = _HINTS.get(name) or (f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}")
-    is_nested = key is not None and known is _ON_A_KEY and not name.startswith("$")  # such as {"author": {"age": 3}}
-    if is_nested and not near:
-        fix = "metadata is flat, a value cannot be a dict; for an operator use " + ", ".join(known)
+    if known is _ON_A_KEY and not name.startswith("$"):  # such as {"author": {"age": 3}}, or {"age": {"gt": 3}}
+        near = [operator for operator in known if operator == f"${name}"]
+        otherwise = "metadata is flat, a value cannot be a dict; for an operator use " + ", ".join(known)
+    else:
+        near = difflib.get_close_matches(name[:80], known, n=1)
+        otherwise = "expected one of " + ", ".join(known)
+    fix = _HINTS.get(name) or (f"did you mean {near[0]}?" if near else otherwise)
     return FilterError(f"{where}: unknown operator {shown(name)}; {fix}")
 
 
@@ -273,10 +277,8 @@ class Scope:
         Raises:
             FilterError: As `parse_filter`.
         """
-        asked = parse_filter(where)
-        if self.where is None or asked is None:
-            return self.where if asked is None else asked
-        return And((self.where, asked))
+        parts = [part for part in (self.where, parse_filter(where)) if part is not None]
+        return joined(And, parts) if parts else None
 
 
 EVERYTHING: Final = Scope(None)
