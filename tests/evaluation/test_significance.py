@@ -64,6 +64,15 @@ def test_p_is_near_the_exact_share_of_sign_vectors():
     assert paired_randomisation(ours, theirs).p_value == pytest.approx(exact, abs=0.01)
 
 
+@pytest.mark.parametrize("unit", [1e-15, 1.0, 1e9])
+def test_p_does_not_depend_on_the_unit_of_the_values(unit):
+    ours = {f"q{i}": value * unit for i, value in enumerate([0.7, 0.1, 1.3, 0.9, 0.3, 1.1])}
+    all_better = paired_randomisation(ours, dict.fromkeys(ours, 0.0))
+    assert all_better.p_value == pytest.approx(2 / 64, abs=0.006), "the sign vectors of all + and of all -"
+    no_sum = {f"q{i}": value * unit for i, value in enumerate([0.1, 0.2, -0.3])}
+    assert paired_randomisation(no_sum, dict.fromkeys(no_sum, 0.0)).p_value == 1.0
+
+
 def test_the_test_is_two_sided_and_seeded():
     ours, theirs = {f"q{i}": i / 10 for i in range(10)}, {f"q{i}": 0.2 for i in range(10)}
     forth, back = paired_randomisation(ours, theirs), paired_randomisation(theirs, ours)

@@ -27,7 +27,7 @@ class Estimate:
     high: float
     queries: int
     groups: int
-    """Number of groups that were resampled; of queries if all are in one group, which are then resampled."""
+    """Number of groups that were resampled. If all queries are in one group, number of queries, which are resampled."""
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
@@ -109,12 +109,12 @@ def paired_randomisation(ours: Mapping[str, float], theirs: Mapping[str, float],
     differences = differences[~np.isnan(differences)]
     if not len(differences):
         raise ConfigError("no query has a value of both systems; was the metric measured for both?")
-    observed = abs(differences.sum())
+    observed = abs(differences.sum()) - 1e-12 * np.abs(differences).sum()  # less the rounding errors of the sums
     changed = differences[differences != 0.0]
     rng, as_large = np.random.default_rng(seed), 0
     for _ in range(FLIPS // FLIP_BATCH):
         signs = rng.integers(0, 2, size=(FLIP_BATCH, len(changed))) * 2 - 1
-        as_large += int((np.abs(signs @ changed) >= observed - 1e-12).sum())
+        as_large += int((np.abs(signs @ changed) >= observed).sum())
     return Difference(
         float(differences.mean()),
         (1 + as_large) / (1 + FLIPS),
