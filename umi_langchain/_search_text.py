@@ -9,6 +9,7 @@ from typing import Any
 from langchain_core.documents import Document
 
 from umi_common.errors import ConfigError
+from umi_common.frameworks.records import plain_metadata
 from umi_common.runtime.losses import warn_once
 
 SearchText = str | Sequence[str] | None
@@ -35,11 +36,12 @@ def searched_text(document: Document, search_text: SearchText) -> str | None:
 
     Raises:
         ConfigError: If `search_text` is neither a template with a key nor a list of strings.
+        InvalidChunk: If a value cannot be stored.
     """
     if search_text is None:
         return None
     keys = _keys_in(search_text)
-    values = {**document.metadata, "text": document.page_content}
+    values = {**plain_metadata({key: document.metadata.get(key) for key in keys}), "text": document.page_content}
     if isinstance(search_text, str):
         return PLACEHOLDER.sub(lambda found: _as_text(values.get(found[1])), search_text)
     lines = {_plain_line(line) for line in document.page_content.splitlines()}
@@ -62,9 +64,8 @@ def warn_of_unknown_keys(documents: Sequence[Document], search_text: SearchText)
 
 def _keys_in(search_text: str | Sequence[str]) -> list[str]:
     """The metadata keys in a template or list; raises ConfigError for a template without keys and for other types."""
-    keys = PLACEHOLDER.findall(search_text) if isinstance(search_text, str) else search_text
-    listed = isinstance(keys, (list, tuple)) and all(isinstance(key, str) for key in keys)
-    if not listed or (isinstance(search_text, str) and not keys):
+    keys = PLACEHOLDER.findall(search_text) or None if isinstance(search_text, str) else search_text
+    if not isinstance(keys, (list, tuple)) or not all(isinstance(key, str) for key in keys):
         raise ConfigError(
             f"search_text {search_text!r:.80} names no metadata key; expected a template as '{{title}}: {{text}}', "
             "or a list of metadata keys"
@@ -73,6 +74,6 @@ def _keys_in(search_text: str | Sequence[str]) -> list[str]:
 
 
 def _as_text(value: Any) -> str:
-    if isinstance(value, (list, tuple, set)):
-        return ", ".join(map(str, value))
+    if isinstance(value, list):
+        return ", ".join(map(_as_text, value))
     return "" if value is None else str(value)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
+import numpy as np
 import pytest
 from langchain_core.documents import Document
 
@@ -98,3 +101,23 @@ def test_a_title_within_a_sentence_is_still_put_before_the_text():
     document = Document(page_content="The warranty is void.", metadata=metadata)
     assert searched_text(document, ["title", "keywords"]) == "Warranty\nred, new\nThe warranty is void."
     assert searched_text(document, ["text", "title"]) == "Warranty\nThe warranty is void."
+
+
+class Kind(Enum):
+    MANUAL = "manual"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (float("nan"), ""),  # a cell without a value in a table of pandas
+        ({"red", "blue", "green", "yellow"}, "blue, green, red, yellow"),
+        (frozenset({"red"}), "red"),
+        (np.array(["red", "blue"]), "red, blue"),
+        (Kind.MANUAL, "manual"),
+    ],
+)
+def test_a_value_is_searched_as_the_metadata_shows_it(value, said):
+    document = Document("The text.", metadata={"title": value})
+    assert searched_text(document, "{title}: {text}") == f"{said}: The text."
+    assert searched_text(document, ["title"]) == "\n".join(filter(None, (said, "The text.")))
