@@ -159,7 +159,7 @@ def to_chunks(
 
 def node_source(node: BaseNode, keys: PlaceKeys) -> str | None:
     """The source of a node's chunk, as `to_chunks` describes it."""
-    stated = None if keys.source is None else source_in_metadata(plain_value(node.metadata.get(keys.source)))
+    stated = None if keys.source is None else source_in_metadata(node.metadata.get(keys.source))
     if stated is not None:
         return stated
     other = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)

@@ -212,6 +212,8 @@ class Colour(Enum):
         (datetime(2024, 5, 1), "2024-05-01T00:00:00"),
         (np.int64(3), 3),
         (np.array([[1.5, 2.0]]), [[1.5, 2.0]]),
+        (np.array(3), 3),
+        (np.array(["2024-05-01"], "datetime64[ns]"), ["2024-05-01T00:00:00"]),
         (Colour.RED, "red"),
         (UUID(int=5), "00000000-0000-0000-0000-000000000005"),
         (PurePosixPath("a/b"), "a/b"),
@@ -229,6 +231,17 @@ def test_metadata_comes_back_as_what_it_stands_for(value, back):
 def test_what_cannot_be_stored_is_refused_with_document_and_key(value):
     with pytest.raises(InvalidChunk, match=r"^document 1: .*metadata\['key'\]"):
         to_chunks([Document(page_content="fine"), Document(page_content="x", metadata={"key": value})], KEYS)
+
+
+@pytest.mark.parametrize("metadata", [{1: "a"}, {1: "a", "b": "c"}])
+def test_a_key_that_is_no_string_is_refused(metadata):
+    with pytest.raises(InvalidChunk, match=r"^document 0: .*key .*int.*; expected str"):
+        to_chunks([Document(page_content="text", metadata=metadata)], KEYS)
+
+
+def test_a_position_of_a_table_with_gaps_is_a_position():
+    assert one(source="a", position=3.0).position == 3
+    assert one(source="a", position=0.5).position == 0, "the first of its source"
 
 
 def test_a_blank_document_is_refused_by_its_place():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 from datetime import datetime, timedelta, timezone
+from pathlib import PurePosixPath
 
+import numpy as np
 import pytest
 from langchain_classic.retrievers import ContextualCompressionRetriever
 from langchain_classic.retrievers.document_compressors import DocumentCompressorPipeline
@@ -152,3 +154,14 @@ def test_a_stage_takes_documents_one_after_the_other_as_any_other_list(stage):
     given = [document("a", 0.9, text="Ann met Bob."), document("b", 0.5, text="Carl lives in Oslo.")]
     assert stage.compress_documents(iter(given), "Ann") == stage.compress_documents(given, "Ann") != []
     assert stage.compress_documents(iter([]), "Ann") == []
+
+
+def test_positions_and_sources_of_a_table_are_read_and_missing_sources_are_not_one_source():
+    def neighbours(source, kind):
+        given = [document(str(n), score, source=source, position=kind(n)) for n, score in enumerate((1.0, 0.4, 0.5))]
+        return ids(UmiNeighbours().compress_documents(given, ""))
+
+    for source in ("s", np.str_("s"), PurePosixPath("s"), np.int64(7)):
+        for kind in (int, np.int64, float):
+            assert neighbours(source, kind) == ["0", "1", "2"], (source, kind)
+    assert neighbours(float("nan"), int) == neighbours(None, int) == ["0", "2", "1"]

@@ -130,3 +130,20 @@ def test_what_umi_wrote_into_a_collection_comes_over_whole(tmp_path):
         assert store.get(["a"]) == live.get(["a"]) == [chunk]
         assert search(store, "fleet").ids == ("a",)
         assert not store.drift(theirs)
+
+
+def test_empty_strings_which_stand_for_none_in_chroma_are_no_source_and_no_time(tmp_path):
+    chromadb = pytest.importorskip("chromadb")
+    theirs = chromadb.PersistentClient(str(tmp_path)).create_collection("empty-strings", embedding_function=None)
+    empty = {"source": "", "event_time": "", "position": ""}
+    metadatas = [empty, {**empty, "ref_doc_id": "log", "chunk_index": 4.0, "timestamp": "2024-05-01"}, {"source": True}]
+    theirs.add(
+        ids=list("abc"), documents=TEXTS, embeddings=HashEmbedder(64).embed_documents(TEXTS), metadatas=metadatas
+    )
+    store, _ = imported(theirs)
+    with store:
+        empty, full, odd = store.get(list("abc"))
+        assert (empty.source, empty.position, empty.event_time) == (None, None, None)
+        assert (full.source, full.position, full.event_time.isoformat()) == ("log", 4, "2024-05-01T00:00:00+00:00")
+        assert odd.source is None
+        assert empty.metadata == {"source": "", "event_time": "", "position": ""}

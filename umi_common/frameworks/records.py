@@ -55,7 +55,7 @@ class PlaceKeys:
 
 
 METADATA_ALONE = PlaceKeys(None, None, None)
-"""Keys with which `to_metadata` adds neither source nor time."""
+"""No keys: `to_chunk` reads neither source, position nor time, and `to_metadata` adds none."""
 
 
 def to_chunk(
@@ -82,19 +82,15 @@ def to_chunk(
     Raises:
         InvalidChunk: If a value cannot be stored; the message names the value and the fix.
     """
-    plain = plain_metadata(metadata)
-    stated = source_in_metadata(plain.get(keys.source)) if keys.source is not None else None
+    plain: dict[Any, Any] = plain_metadata(metadata)  # under the key None there is nothing
+    stated = source_in_metadata(plain.get(keys.source))
     source = source if stated is None else stated
-    stated_position = plain.get(keys.position) if keys.position is not None else None
-    if isinstance(stated_position, int) and not isinstance(stated_position, bool):
-        position = stated_position
-    position = None if source is None else position_in_metadata(position)
     return Chunk(
         content_id(text, plain) if id is None else id,
         text,
         metadata=_flat(plain),
         source=source,
-        position=position,
+        position=None if source is None else position_in_metadata(plain.get(keys.position), position),
         event_time=time_in(metadata, keys.time),
         search_text=search_text if search_text != text and search_text and search_text.strip() else None,
     )
@@ -104,12 +100,13 @@ def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of the metadata in JSON's own types.
 
     Raises:
-        InvalidChunk: If JSON cannot hold a value; the message names its key.
+        InvalidChunk: If JSON cannot hold a key or a value; the message names the key.
     """
     try:
-        return {key: _plain(value, f"metadata[{key!r}]") for key, value in metadata.items()}
+        plain: dict[str, Any] = _plain(metadata, "metadata")
     except RecursionError as error:
         raise InvalidChunk("metadata holds itself, or is nested too deeply; flatten it or leave it out") from error
+    return plain
 
 
 def to_metadata(chunk: Chunk, keys: PlaceKeys = PlaceKeys()) -> dict[str, Any]:
@@ -175,21 +172,24 @@ def may_be_offset(value: object) -> bool:
 
 
 def source_in_metadata(value: object) -> str | None:
-    """The source for a metadata value; None: the value is "", or neither a string nor a number."""
+    """The source for a metadata value; None: the value is "" or NaN, or neither a string nor a number."""
+    value = plain_value(value)
     if isinstance(value, bool) or not isinstance(value, (str, int, float)) or value == "":
         return None
     return str(value)
 
 
-def position_in_metadata(value: object) -> int | None:
-    """The position for a metadata value; None: the value is no whole number, or too large for a chunk."""
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= POSITION_END:
-        return None
-    return value
+def position_in_metadata(value: object, otherwise: int | None = None) -> int | None:
+    """The position for a metadata value: `otherwise` if it is no whole number, None if it is too large for a chunk."""
+    value = plain_value(value)
+    if isinstance(value, float) and value.is_integer():  # pandas, of a column with gaps
+        value = int(value)
+    position = value if isinstance(value, int) and not isinstance(value, bool) else otherwise
+    return None if position is None or abs(position) >= POSITION_END else position
 
 
 def _plain(value: Any, what: str) -> Any:
-    value = plain_value(value.tolist() if isinstance(value, np.ndarray) else value)
+    value = plain_value(value[()] if isinstance(value, np.ndarray) else value)  # [()]: the scalar of a 0-d array
     if value is None or isinstance(value, bool):
         return value
     for kind in (str, int, float):
@@ -197,7 +197,7 @@ def _plain(value: Any, what: str) -> Any:
             return kind(value)
     if isinstance(value, (set, frozenset)):
         return sorted((_plain(item, what) for item in value), key=repr)
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, np.ndarray)):
         return [_plain(item, what) for item in value]
     if isinstance(value, Mapping):
         for key in value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from umi_common.errors import InvalidChunk, InvalidVector
-from umi_common.frameworks.records import IDS_NAMED, METADATA_ALONE, to_chunk
+from umi_common.frameworks.records import IDS_NAMED, METADATA_ALONE, position_in_metadata, source_in_metadata, to_chunk
 from umi_common.pool import Vectors
 from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, records_of, refuse_other_model
 from umi_common.stores.chroma.records import chunk_of_record, is_text
@@ -88,7 +88,7 @@ def drift(store: Any, collection: Any) -> Drift:
 
 
 def _read(keys: ImportKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
-    """The chunk of a record with a text. A position that is no whole number, such as the page "iv", is left out.
+    """The chunk of a record with a text. Its source and position are read as in `to_chunk`; "" counts as no value.
 
     Raises:
         InvalidChunk: If the time cannot be read, or the record cannot be a chunk; the message names its id.
@@ -96,17 +96,13 @@ def _read(keys: ImportKeys, id: str, text: str, metadata: Mapping[str, Any]) -> 
     values = {key: value for key, value in metadata.items() if key not in PRIVATE}
 
     def first_of(names: Sequence[str]) -> Any:
-        return next((values[name] for name in names if values.get(name) is not None), None)
+        return next((values[name] for name in names if values.get(name) not in (None, "")), None)
 
     source, position, when = map(first_of, keys)
-    if isinstance(position, float) and position.is_integer():
-        position = int(position)
-    return Chunk(
-        id,
-        text,
-        metadata=to_chunk(text, values, id=id, keys=METADATA_ALONE).metadata,
-        source=None if source in (None, "None") else str(source),  # "None": LlamaIndex's node without a document
-        position=position if type(position) is int else None,
+    return replace(
+        to_chunk(text, values, id=id, keys=METADATA_ALONE),
+        source=None if source == "None" else source_in_metadata(source),  # "None": LlamaIndex's node without a document
+        position=position_in_metadata(position),
         event_time=None if when is None else _moment(id, when),
     )
 
