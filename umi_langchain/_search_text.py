@@ -43,9 +43,9 @@ def searched_text(document: Document, search_text: SearchText) -> str | None:
     keys = _keys_in(search_text)
     values = {**plain_metadata({key: document.metadata.get(key) for key in keys}), "text": document.page_content}
     if isinstance(search_text, str):
-        return PLACEHOLDER.sub(lambda found: _as_text(values.get(found[1])), search_text)
+        return PLACEHOLDER.sub(lambda found: _as_text(values[found[1]]), search_text)
     lines = {_plain_line(line) for line in document.page_content.splitlines()}
-    before = [_as_text(values.get(key)) for key in keys if key != "text"]
+    before = [_as_text(values[key]) for key in keys if key != "text"]
     before = [value for value in before if _plain_line(value) not in lines]
     return "\n".join(value for value in (*before, document.page_content) if value)
 

@@ -80,13 +80,11 @@ def _narrowed(
     """
     if hasattr(finder, "umi"):
         return finder, UmiQuery(query, filters=where, time_range=window)
+    if not isinstance(finder, VectorIndexRetriever) or type(finder._vector_store).__name__ not in FILTERING_STORES:
+        return finder, query
     conditions = _conditions(where)
-    if not conditions or not isinstance(finder, VectorIndexRetriever):
-        return finder, query
-    if type(finder._vector_store).__name__ not in FILTERING_STORES:
-        return finder, query
     own = MetadataFilters(filters=[]) if finder._filters is None else finder._filters
-    if own.condition is not FilterCondition.AND:  # an added condition would need a nested filter
+    if not conditions or own.condition is not FilterCondition.AND:  # OR and NOT would need a nested filter
         return finder, query
     finder = copy.copy(finder)
     finder._filters = MetadataFilters(filters=[*own.filters, *conditions])
@@ -97,7 +95,7 @@ def _conditions(where: Filter | None) -> list[MetadataFilter | MetadataFilters]:
     found: list[MetadataFilter | MetadataFilters] = []
     for each in required(where):
         values: Any = each.value if each.operator == "$in" else (each.value,)
-        if each.operator in ("$eq", "$in") and values and all(isinstance(value, str) for value in values):
+        if each.operator in ("$eq", "$in") and all(isinstance(value, str) for value in values):
             found.append(MetadataFilter(key=each.key, value=list(values), operator=FilterOperator.IN))
     return found
 
@@ -148,10 +146,7 @@ class _Postprocessor:
         self._model = model
 
     def score_chunks(self, query: str, chunks: Sequence[Chunk]) -> list[float]:
-        """The scores by `scores_of_kept`, from those of the nodes that the postprocessor returns.
-
-        It gets the nodes of a search, all with score 0.
-        """
+        """`scores_of_kept` for the nodes that the postprocessor returns; it is given nodes with score 0."""
         nodes = [NodeWithScore(node=to_node(chunk), score=0.0) for chunk in chunks]
         rows = {item.node.node_id: row for row, item in enumerate(nodes)}
         kept = checked_reply(self._model.postprocess_nodes(nodes, query_str=query), NodeWithScore)

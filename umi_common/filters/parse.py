@@ -117,10 +117,8 @@ class _Parser:
         if self._nodes > NODES_MAX:
             raise FilterError(f"filter has more than {NODES_MAX} conditions; use $in for many values of one key")
 
-    def _count_values(self, asked: object) -> None:
-        if not isinstance(asked, (list, tuple, set, frozenset)) or len(asked) > VALUES_MAX:
-            return  # `Comparison` raises for a single list that is too long, and names its key
-        self._values += len(asked)
+    def _count_values(self, value: object) -> None:
+        self._values += len(value) if isinstance(value, tuple) else 0
         if self._values > VALUES_MAX:
             raise FilterError(
                 f"filter has more than {VALUES_MAX} values in its lists; filter by a coarser key, "
@@ -178,8 +176,8 @@ class _Parser:
             raise _unknown(name, _ON_A_KEY, key)
         plain = _NEGATED.get(name, name)
         if plain in OPERATORS:
-            self._count_values(asked)
             condition = Comparison(key, plain, asked, written or name)
+            self._count_values(condition.value)
             return condition if plain == name else Not(condition)
         if name == "$exists":
             if not isinstance(asked, bool):

@@ -212,15 +212,14 @@ def _plain(value: Any, what: str) -> Any:
 
 def _flat(plain: Mapping[str, Any]) -> dict[str, Any]:
     # A value that the record itself has under NESTED_KEY is also kept in the JSON, because the key is taken.
-    nested = {key: value for key, value in plain.items() if not _is_flat(value) or key == NESTED_KEY}
+    nested = {key: value for key, value in plain.items() if _is_nested(value) or key == NESTED_KEY}
     flat = {key: NESTED if key in nested else value for key, value in plain.items()}
     return {**flat, NESTED_KEY: json.dumps(nested, ensure_ascii=False)} if nested else flat
 
 
-def _is_flat(value: object) -> bool:
-    if isinstance(value, list):
-        return not any(isinstance(item, (list, dict)) for item in value)
-    return not isinstance(value, dict)
+def _is_nested(value: object) -> bool:
+    items = value if isinstance(value, list) else [value]
+    return any(isinstance(item, (list, dict)) for item in items)
 
 
 def chroma_collection(vector_store: Any, kind: str) -> Any:

@@ -46,7 +46,7 @@ class DecayFields(BaseModel):
     floor: Share = DecayConfig().floor
     """Smallest factor, 0..1."""
     time_key: str = "timestamp"
-    """Metadata key of the time: a datetime, an ISO string (UTC without a zone) or seconds since 1970."""
+    """Metadata key of the time; for the values that are read, see `PlaceKeys.time`."""
     clock: Callable[[], datetime] | None = Field(default=None, exclude=True)
     """Returns the present as an aware datetime; None: the computer's clock."""
 

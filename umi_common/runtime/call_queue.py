@@ -205,5 +205,4 @@ class CallQueue:
         if now >= until:
             raise DeadlineExceeded
         due = self._next - now
-        # A timer of asyncio may end early by its clock's resolution.
-        return min(until - now, max(due, SHORTEST_SECONDS) if due > 0 else LOOK_SECONDS)
+        return min(until - now, due if due > 0 else LOOK_SECONDS)

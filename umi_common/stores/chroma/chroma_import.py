@@ -43,8 +43,8 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How the ids and texts of a collection differ from those of the store into which it was copied; false if they do
-    not. Metadata and vectors are not compared."""
+    """Differences in ids and texts between a collection and the store into which it was copied; false if there are
+    none. Metadata and vectors are not compared."""
 
     missing: tuple[str, ...]
     """Ids that only the collection has. Records without a text are left out, as in an import (`Imported.skipped`)."""

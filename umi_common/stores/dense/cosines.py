@@ -84,8 +84,9 @@ class Quantised:
         scores *= self.steps
         scores *= query.steps[:, np.newaxis]
         lengths = query.steps * np.sqrt(np.einsum("ij,ij->i", query.codes, query.codes, dtype=np.float32))
-        rest = query.errors + np.float32(FLOAT32_ROUNDING)
-        return Scan(scores, [ErrorBound(self, *pair) for pair in zip(lengths.tolist(), rest.tolist(), strict=True)])
+        rests = query.errors + np.float32(FLOAT32_ROUNDING)
+        pairs = zip(lengths.tolist(), rests.tolist(), strict=True)
+        return Scan(scores, [ErrorBound(self.errors, *pair) for pair in pairs])
 
     def _products(self, queries: Int8Codes) -> Vectors:
         """(V, n) inner products of the codes of V queries with the codes of all rows. Each row is read once.
@@ -109,8 +110,8 @@ class Quantised:
 class ErrorBound:
     """Upper bounds of the differences between the approximate scores and the cosines of one query."""
 
-    quantised: Quantised
-    """The rows that were scored."""
+    errors: Vectors
+    """(n,) |e| of each row."""
     length: float
     """|s_q c_q|"""
     rest: float
@@ -119,11 +120,11 @@ class ErrorBound:
     @property
     def largest(self) -> float:
         """Bound for all rows."""
-        return self.length * float(self.quantised.errors.max(initial=0.0)) + self.rest
+        return self.length * float(self.errors.max(initial=0.0)) + self.rest
 
     def at(self, rows: Ints) -> Vectors:
         """(m,) bounds for these rows."""
-        return self.length * self.quantised.errors[rows] + self.rest
+        return self.length * self.errors[rows] + self.rest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,7 +226,7 @@ def search(
         allowed: (n,) whether each row may be found; False for every row of zeros. None: all rows may be found.
         weights: (n,) factors of decay in (0, 1]; None: all are 1.
         ids: Ids by row, which order ties.
-        quantised: The codes of the matrix, which are used from QUANTISED_FROM rows on; None: codes are not used.
+        quantised: The codes of the matrix, which `scan_of` uses if there are many rows; None: codes are not used.
         scan: Result of `scan_of` for these arguments; None: `search` computes it.
     """
     if allowed is not None and int(allowed.sum()) * FEW <= len(allowed):
@@ -254,7 +255,7 @@ def _near_the_best(
 
     Args:
         scores: (n,) scores of all rows.
-        bound: Largest difference between a score and the cosine; None: the scores are the cosines.
+        bound: The error bounds of the scores; None: the scores are the cosines.
         k, allowed, weights: As for `search`.
     """
     ranked = weighted(scores, weights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -90,10 +91,6 @@ def last_number(connection: sqlite3.Connection, table: str) -> int:
 
 def whole_number(value: object, what: str) -> int:
     """`value` as an int. Raises LedgerDamaged, with `what` as the value's name, if it is no whole number >= 0."""
-    try:
-        number = int(str(value))
-    except ValueError:
-        number = -1
-    if number < 0:
+    if not re.fullmatch("[0-9]{1,19}", str(value)):
         raise LedgerDamaged(f"umi.db: {what} is {value!r:.80}, no whole number; restore it from a copy")
-    return number
+    return int(str(value))
