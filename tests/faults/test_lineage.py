@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from umi_common.errors import LedgerDamaged
 from umi_common.sim import CountingEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
@@ -155,12 +156,23 @@ def test_a_copied_folder_may_go_its_own_way(tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="an open file cannot be deleted on Windows")
 def test_a_log_lost_after_a_crash_is_still_told_from_a_copy_put_back(tmp_path):
     """The mark says what was acknowledged in the same session."""
-    from umi_common.errors import LedgerDamaged
-
     path = tmp_path / "store"
     with opened(path) as store:
         store.add(chunks(0, 20))
     killed_after(path, 40, 5)
     (path / "umi.db-wal").unlink()
+    with pytest.raises(LedgerDamaged, match=r"acknowledged.*umi\.mark"):
+        opened(path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="an open file cannot be deleted on Windows")
+def test_reindexing_reports_a_lost_log_and_does_not_take_the_loss_for_the_whole_store(tmp_path):
+    path = tmp_path / "store"
+    with opened(path) as store:
+        store.add(chunks(0, 20))
+    killed_after(path, 40, 5)
+    (path / "umi.db-wal").unlink()
+    with pytest.raises(LedgerDamaged, match=r"acknowledged.*umi\.mark"):
+        HybridStore.reindex(path, embedder=HashEmbedder(32))
     with pytest.raises(LedgerDamaged, match=r"acknowledged.*umi\.mark"):
         opened(path)

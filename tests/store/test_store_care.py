@@ -150,6 +150,20 @@ def test_reindexing_embeds_everything_again(path):
         HybridStore.open(path, embedder=HashEmbedder(64))
 
 
+def test_reindexing_names_the_chunks_on_which_the_embedder_fails(path):
+    with pytest.raises(EmbedderError, match="chunks 't0' to 't4'"):
+        HybridStore.reindex(path, embedder=lambda texts: 1 / 0)
+
+
+def test_reindexing_makes_a_vector_that_the_ledger_has_lost(path):
+    with closing(sqlite3.connect(path / "umi.db")) as ledger:
+        ledger.execute("DELETE FROM vectors WHERE seq = 1")
+        ledger.commit()
+    HybridStore.reindex(path, embedder=HashEmbedder(64))
+    with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
+        assert store.verify()
+
+
 def test_reindexing_under_another_analyzer(path):
     HybridStore.reindex(path, config=UmiConfig(analyzer={"language": "none"}))
     with HybridStore.open(path, embedder=HashEmbedder(64)) as store:

@@ -15,6 +15,7 @@ from umi_common.stores.embedded.directory import check_directory, locked_for_wri
 from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import encode_vectors
 from umi_common.stores.ledger.file import FILE
+from umi_common.stores.ledger.history import Mark
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.made_with import ANALYZER, EMBEDDER, analyzer_text, recorded
 from umi_common.stores.lexical.file import drop
@@ -27,8 +28,10 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
     """See `HybridStore.reindex`."""
     check_directory(directory, must_exist=True)
     lock = locked_for_writing(directory)
+    mark_file = MarkFile(directory)
     try:
         with closing(Ledger(directory / FILE)) as ledger:
+            mark_file.check(mark_file.read(), ledger, _mark(ledger))
             session = ledger.begin_session()
             made_with = {} if config is None else recorded(ANALYZER, analyzer_text(config.analyzer))
             if embedder is None:
@@ -40,15 +43,17 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
                 _embed_again(ledger, embedder, settings, cache, made_with, show_progress=show_progress)
             if config is not None:
                 drop(directory)
-            with ledger.reading() as connection:
-                mark = ledger.mark(connection)
-            mark_file = MarkFile(directory)
-            mark_file.write(mark, session)
+            mark = _mark(ledger)
         # SQLite keeps the write-ahead log if another process is reading; then the mark must not say "closed".
         mark_file.write(mark, session, closed=not ledger.log_bytes())
-        mark_file.close()
     finally:
+        mark_file.close()
         lock.release()
+
+
+def _mark(ledger: Ledger) -> Mark:
+    with ledger.reading() as connection:
+        return ledger.mark(connection)
 
 
 def _embed_again(
@@ -64,19 +69,16 @@ def _embed_again(
 
     If it fails, the old vectors and settings stay; `cache` holds the new vectors so far.
     """
-    with ledger.reading() as connection:
-        count = ledger.count(connection)
     dim: int | None = None
-    with ledger.transaction() as connection, progress(count, show_progress) as advance:
+    with ledger.transaction() as connection, progress(ledger.count(connection), show_progress) as advance:
         stored = ledger.texts(connection)
         while rows := list(islice(stored, TEXTS_EMBEDDED_AT_ONCE)):
-            seqs, texts = [head.seq for head, _, _ in rows], [text for _, text, _ in rows]
-            names = [f"row {seq}" for seq in seqs]
-            vectors = embedded(names, texts, embedder, dim=dim, config=config, cache=cache)
+            heads, texts = [head for head, _, _ in rows], [text for _, text, _ in rows]
+            vectors = embedded([head.id for head in heads], texts, embedder, dim=dim, config=config, cache=cache)
             dim = vectors.shape[1]
             connection.executemany(
-                "UPDATE vectors SET vector = ?, checksum = ? WHERE seq = ?",
-                [(*blob, seq) for seq, blob in zip(seqs, encode_vectors(vectors), strict=True)],
+                "INSERT OR REPLACE INTO vectors (seq, vector, checksum) VALUES (?, ?, ?)",
+                [(head.seq, *blob) for head, blob in zip(heads, encode_vectors(vectors), strict=True)],
             )
             advance(len(rows))
         connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'epoch'")
