@@ -2,8 +2,8 @@
 
 A rule translates the phrase into English; an English rule then reads it.
 
-Words with another meaning are left out, such as "morgen", which is also "morning". "Hier" counts only after a French
-verb or with "soir" or "matin", because it is "here" in German.
+Words with another meaning are left out, such as "morgen", which is also "morning", or count only beside certain words:
+"hier" ("here" in German) after a French verb, "segunda" (also "second") where no noun follows.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ mid: mitte mi mediados metà meados midden
 late: ende fin finales termine fim finais eind
 last: 上 去
 this: 这 本 今
-next: 下
+next: 下 明
 """
 """English words, with "_" for a space, each with its forms in the other languages."""
 _ENGLISH = {
@@ -82,7 +82,7 @@ HINTS = frozenset(
     (  # noqa: SIM905 a list would take thirty lines
         "vorgestern gestern heute übermorgen hier avant-hier aujourd après-demain anteayer antes ayer hoy pasado ieri "
         "oggi ontem anteontem hoje gisteren eergisteren vandaag vorige afgelopen volgende deze geleden matin mañana "
-        "anoche soir stasera vanavond seit sinds depuis desde"
+        "anoche soir stasera vanavond seit sinds depuis desde demain domani dopodomani amanhã overmorgen"
     ).split()
 ) | {form for form, word in _ENGLISH.items() if word not in {*NUMBERS, "few"} and form not in {"an", "week", *MONTHS}}
 """Each phrase for a period in a European language has one of these words, or a month that English spells alike
@@ -97,10 +97,13 @@ def _forms(*words: str) -> str:
 
 
 _UNITS = ("day", "week", "month", "year", "weekend")
-_MONTH, _DAY, _UNIT, _HOLIDAY = (f"({_forms(*words)})" for words in (MONTHS, WEEKDAYS, _UNITS, HOLIDAYS))
-_SEASON_OR_NIGHT = f"({_forms(*SEASONS, 'night')})"
-_PERIOD = f"({_forms(*WEEKDAYS, *MONTHS, *_UNITS, *SEASONS, 'night', *HOLIDAYS)})"
-_EARLY_MID_LATE = f"({_forms('early', 'mid', 'late')})"
+_NO_ORDINAL = "(?!(?:segunda|terça|quarta|quinta|sexta) (?!passad|que vem|à|com |eu ))"
+"""Stands before a weekday. It does not match "segunda reunião", the second meeting."""
+_MONTH, _UNIT, _HOLIDAY = (f"({_forms(*words)})" for words in (MONTHS, _UNITS, HOLIDAYS))
+_DAY = f"{_NO_ORDINAL}({_forms(*WEEKDAYS)})"
+_NAMED = f"({_forms(*MONTHS, *SEASONS, 'night', *HOLIDAYS)})"
+_PERIOD = f"{_NO_ORDINAL}({_forms(*WEEKDAYS, *MONTHS, *_UNITS, *SEASONS, 'night', *HOLIDAYS)})"
+_EARLY_MID_LATE = f"(?!mi )({_forms('early', 'mid', 'late')})"  # "mi semana" is "my week", "mi-mars" mid-March
 _COUNT = (
     rf"(?:(?:ein|een|un) (?=pa[ai]?r|paio))?(\d{{1,3}}(?:\s?[-–]\s?\d{{1,3}})?|{_forms(*NUMBERS, 'few')})(?: d[ei])?"
 )
@@ -112,16 +115,19 @@ _LAST_YEAR = (
 _OF_YEAR = r"(?: (?:de )?(\d{4}))"
 _NUMBER = r"(\d{1,2})(?:\.|er|º)?"
 _DATE = rf"(?:d[ií]a )?{_NUMBER} (?:de )?{_MONTH}{_OF_YEAR}?"
+_VERBS = r"[^f]é \b[belpsv]u [tv]enu [eo]ndu erdu reçu oulu fait \bai\sdit \bas\sdit \ba\sdit ont\sdit vez\sdit"
+"""Ends of French verbs, but not of "Café hier", "du hier", "Menu hier" (German), "dit hier" (Dutch: this here)."""
 _PHRASES = {
     "vorgestern|avant-hier|anteayer|antes de ayer|l'altro ieri|anteontem|eergisteren": "the day before yesterday",
     r"gestern|gisteren|ieri|ontem|(?-i:ayer)": "yesterday",
-    r"(?:(?<=[éu]\s)|(?<=dit\s)|(?<=fait\s))hier|hier matin": "yesterday",
+    "|".join(rf"(?<={verb}\s)hier" for verb in _VERBS.split()) + "|hier matin": "yesterday",
     "(?:gestern|gisteren) (?:abend|avond)|hier soir|ayer por la noche|ieri sera|ontem à noite": "yesterday evening",
     "gestern nacht|anoche": "last night",
     "heute|aujourd'hui|oggi|hoje|vandaag|(?-i:hoy)": "today",
     "heute (?:morgen|früh)|ce matin|esta mañana|esta manhã": "this morning",
     "heute abend|ce soir|stasera|hoje à noite|vanavond": "this evening",
-    "übermorgen|après-demain|pasado mañana": "the day after tomorrow",
+    "demain|domani|amanhã": "tomorrow",
+    "übermorgen|après-demain|pasado mañana|dopodomani|depois de amanhã|overmorgen": "the day after tomorrow",
     rf"(?:letzte|vorige|vergangene|afgelopen)[mnrs]? {_PERIOD}": "last {}",
     rf"vorletzte[mnrs]? {_PERIOD}": "the {} before last",
     rf"(?:el |la |le |il |n[ao] |l')?{_PERIOD} {_LAST_AFTER}": "last {}",
@@ -138,10 +144,10 @@ _PHRASES = {
     rf"(?:{BEFORE_DATE} )?{_DAY},? (?:den )?{_DATE}": "{} {} {} {}",
     rf"{_NUMBER} (?:de )?{_MONTH}{_OF_YEAR}": "{} {} {}",
     rf"{_NUMBER}(?: bis | au | al? | tot |\s?[-–]\s?){_NUMBER} (?:de )?{_MONTH}{_OF_YEAR}?": "{} to {} {} {}",
-    rf"(?:im|en|em|in|{SINCE}) {_MONTH}": "in {}",
-    rf"(?:(?:im|en) )?(?:{_HOLIDAY}|{_SEASON_OR_NIGHT}|{_MONTH}){_OF_YEAR}": "{} {}",
-    rf"(?:{_HOLIDAY}|{_SEASON_OR_NIGHT}|{_MONTH}) {_LAST_YEAR}": "{} last year",
-    rf"(?:an|zu|à|en|a|met|{SINCE}) {_HOLIDAY}": "at {}",
+    rf"(?:im|en|em|in(?! ma(?:yo|rs))|{SINCE}) {_MONTH}": "in {}",
+    rf"(?:(?:im|en) |(?!(?-i:Mars))){_NAMED}{_OF_YEAR}": "{} {}",
+    rf"{_NAMED} {_LAST_YEAR}": "{} last year",
+    rf"(?:an|zu|à|en|a(?! natal\b)|n[ao]|met|{SINCE}) {_HOLIDAY}": "at {}",
     rf"(?:{SINCE}) (\d{{4}})": "in {}",
     rf"(?:a |à la )?{_EARLY_MID_LATE}[ -](?:d[ei] |du )?(?:{_MONTH}{_OF_YEAR}?|(\d{{4}}))": "{} {} {}",
     rf"{_EARLY_MID_LATE} (?:letzten|vorigen|vergangenen) {_UNIT}(?:e?s)?": "{} last {}",
@@ -149,21 +155,28 @@ _PHRASES = {
 }
 """By pattern: the English phrase, in which each {} stands for a group of the match. "ayer" and "hoy" match in lower
 case only, because "Ayer" and "Hoy" are surnames."""
-_DIGIT = "[\\d一二两三四五六七八九十]"
+_DIGIT = "[\\d一二两三四五六七八九十百千万几]"
+_CHINESE_MONTH = rf"(十[一二]?月|[一二三四五六七八九]月|\d\d?月)(?!{_DIGIT}{{1,3}}[日号])"
+_WEEKDAY = f"一(?![共直起些样般个次])|[二三四五六](?!{_DIGIT}|[个次]|天(?!气))|日(?![程常记本])|天(?!气)"
+"""The second character of a weekday. It does not begin another word: 上周日程 is last week's schedule."""
 _CHINESE_PHRASES = {
-    "前天": "the day before yesterday",
+    "(?<![以之目大天周月年期])前天": "the day before yesterday",
     "昨天|昨晚": "yesterday",
     "今天": "today",
     "今天早上|今早": "this morning",
-    "上上(周|个月)": "the {} before last",
-    "后天": "the day after tomorrow",
-    "([上这本下])个?((?:周|星期)[一二三四五六日天])": "{1} of {0} week",
-    "([上这本下])(个月|个?星期|周末|周)": "{} {}",
-    "([去今])年": "{} year",
-    r"(\d{1,3}|[一二两三四五六七八九十几])(天|周|个星期|个月|年)[之以]?前": "{} {}s ago",
+    "上上个?(周|月|星期)": "the {} before last",
+    "明天": "tomorrow",
+    "(?<![今以大])后天": "the day after tomorrow",
+    f"(?<![上下马])([上这本下])个?((?:周|星期)(?:{_WEEKDAY}))": "{1} of {0} week",
+    "(?<![上下马])([上这本下])(个月|个?星期|周末|周)": "{} {}",
+    "(?<![过如])([去今明])年": "{} year",
+    rf"(?<![过如])([去今明])年{_CHINESE_MONTH}": "{1} {0} year",
+    rf"(?<!{_DIGIT})(\d{{1,3}}|[一二两三四五六七八九十几])(天|周|个?星期|个月|年)[之以]?前": "{} {}s ago",
     r"(\d{4})年(\d\d?)月(\d\d?)[日号]": "{}-{:0>2}-{:0>2}",
+    rf"(\d{{4}})年{_CHINESE_MONTH}": "{1} {0}",
+    r"(\d{4})年(?![之以]?前)": "in {}",
     r"(?<!年)(?<!\d)(\d\d?月)(\d\d?)[日号]": "{1} {0}",
-    rf"(?<!年)(?<!\d)(十[一二]?月|[一二三四五六七八九]月|\d\d?月)(?!{_DIGIT}{{1,3}}[日号])": "in {}",
+    rf"(?<!年)(?<!\d){_CHINESE_MONTH}": "in {}",
 }
 
 
@@ -190,6 +203,7 @@ def _rules() -> list[Rule]:
 
 def further_rules(query: str) -> list[Rule]:
     """The rules of this file; [] if the query has no word of their phrases, which saves half a millisecond."""
-    words = frozenset(re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", query.lower()))
+    hyphenated = re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", query.lower())
+    words = {part for word in hyphenated for part in (word, *word.split("-"))}
     named = words & HINTS or (words & BESIDE_MONTHS and not words.isdisjoint(MONTHS))
     return _rules() if named or _CHINESE_HINT.search(query) else []
