@@ -16,7 +16,7 @@ import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.embedders import as_embedder, identity_of
-from umi_common.embedders.attempts import may_be_of_a_text
+from umi_common.embedders.attempts import is_rate_limit, may_be_of_a_text
 from umi_common.errors import EmbedderError, ReindexRequired
 from umi_common.runtime.guards import DeadlineExceeded
 from umi_common.sim import (
@@ -272,6 +272,12 @@ def test_a_passing_failure_is_retried_and_a_lasting_one_is_not():
         assert result.mode == "text"
         assert [(loss.part, loss.reason) for loss in result.degraded] == [("embedder", "Expired")]
         assert model.calls == 1
+
+
+@pytest.mark.parametrize("error", [KeyError("429"), TypeError("cannot embed 'the rate limit is 5'")])
+def test_a_bug_whose_message_reads_like_a_rate_limit_is_not_retried(error):
+    assert not is_rate_limit(error)
+    assert is_rate_limit(RuntimeError("429 Too Many Requests"))
 
 
 def test_a_retry_after_beyond_the_time_limit_is_not_waited_for():

@@ -23,6 +23,7 @@ from umi_common.errors import (
     ConfigError,
     EmbedderError,
     InputError,
+    InvalidChunk,
     PartlyWritten,
     ReindexRequired,
     SearchUnavailable,
@@ -34,6 +35,8 @@ from umi_common.frameworks.records import PlaceKeys
 from umi_common.protocols import Probe
 from umi_common.sim import HashEmbedder
 from umi_common.stores.chroma import ChromaStore
+from umi_common.stores.chroma.collection import Record
+from umi_common.stores.chroma.records import KEY, chunk_of_record, reader
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.types import Chunk
 from umi_langchain import UmiRetriever
@@ -863,3 +866,17 @@ def test_a_position_does_not_depend_on_how_often_the_records_before_it_were_edit
     assert [chunk.position for chunk in store.get(["n0", "n1", "n2"])] == [0, 1, 2]
     assert [chunk.id for chunk in store.neighbours(["n1"], reach=1)["n1"]] == ["n0", "n1", "n2"]
     store.close()
+
+
+def test_metadata_that_cannot_be_read_is_named_and_not_the_json_that_umi_wrote_beside_it():
+    record = Record("x", "A text.", {KEY: '{"metadata": {"owner": null}}', "timestamp": datetime(2024, 3, 1)})
+    with pytest.raises(InvalidChunk, match=r"timestamp.*no time zone"):
+        chunk_of_record(record, reader(PlaceKeys()))
+
+
+@pytest.mark.parametrize(
+    "own", ['{"metadata": {}, "source": 5}', '{"metadata": {"a": {}}}', '{"metadata": {}, "position": "x"}']
+)
+def test_a_wrong_field_under_umis_key_is_an_invalid_chunk(own):
+    with pytest.raises(InvalidChunk):
+        chunk_of_record(Record("x", "A text.", {KEY: own, "source": "s"}), reader(PlaceKeys()))

@@ -367,3 +367,11 @@ def test_an_opening_with_too_few_free_descriptors_raises_an_error_of_umis_and_ch
             open_store(path, read_only=read_only).close()
     with open_store(path) as store:
         assert store.verify() and store.ids() == ["a", "b", "c"]
+
+
+def test_an_error_of_opening_a_store_with_unfinished_writes_is_not_its_own_cause(tmp_path):
+    HybridStore.open(tmp_path, embedder=HashEmbedder(16)).close()
+    (tmp_path / "umi.db-journal").write_bytes(b"unfinished")
+    with pytest.raises(StoreReadOnly) as caught:
+        HybridStore.open(tmp_path, embedder=HashEmbedder(16), read_only=True)
+    assert caught.value.__cause__ is not caught.value

@@ -125,7 +125,11 @@ def is_rate_limit(error: BaseException) -> bool:
     """Whether the error, or one of its causes, says that the service was called too often."""
     return any(
         _status(each) == HTTPStatus.TOO_MANY_REQUESTS
-        or (_status(each) is None and RATE_LIMIT_WORDS.search(f"{type(each).__name__} {each}") is not None)
+        or (
+            _status(each) is None
+            and not isinstance(each, PERMANENT)  # KeyError("429"): a token, not a status
+            and RATE_LIMIT_WORDS.search(f"{type(each).__name__} {each}") is not None
+        )
         for each in _causes(error)
     )
 

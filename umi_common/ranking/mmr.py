@@ -22,8 +22,8 @@ def mmr(
 ) -> Ints:
     """Choose rows one by one, each with the largest trade_off * score(d) - (1 - trade_off) * max_{c chosen} cos(d, c).
 
-    The maximum is over all rows c chosen so far. The first choice is the row with the best score, or the first row if
-    trade_off is 0.
+    The maximum is over all rows c chosen so far. The first choice is the row with the best score, or the smallest row
+    of the pool if trade_off is 0.
 
     Args:
         scores: (n,) relevance, finite; should be 0..1, because the scores are compared with cosines.

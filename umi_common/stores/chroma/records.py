@@ -66,10 +66,10 @@ def chunk_of_record(record: Record, read: ReadRecord) -> Chunk:
             fields["event_time"] = None if more["time"] is None else from_microseconds(more["time"])
         if "text_digest" not in more or more["text_digest"] == text_digest(text):
             fields["search_text"] = more.get("search_text")
-        chunk = read(record.id, text, stated | added)
-        return replace(chunk, id=record.id, text=text, metadata={**chunk.metadata, **added}, **fields)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise InvalidChunk(f"record {record.id!r:.80}: {KEY} is {own!r:.80}; expected JSON that umi wrote") from error
+    chunk = read(record.id, text, stated | added)
+    return replace(chunk, id=record.id, text=text, metadata={**chunk.metadata, **added}, **fields)
 
 
 def readable_chunk(record: Record | None, read: ReadRecord) -> Chunk | None:

@@ -171,18 +171,18 @@ class FollowedFile:
         with self._lock:
             self._check_open()
             if self._idle:
-                return self._noted_in_use(self._idle.pop())
+                connection = self._idle.pop()
+                self._in_use[connection] = self._openings
+                return connection
         with _process.opening, self._lock:
             self._check_open()
             self._location.check()
             if self._files is None:
                 self._open()
             assert self._files is not None
-            return self._noted_in_use(reading_connection(self._path, self._location, self._files.options))
-
-    def _noted_in_use(self, connection: sqlite3.Connection) -> sqlite3.Connection:
-        self._in_use[connection] = self._openings
-        return connection
+            connection = reading_connection(self._path, self._location, self._files.options)
+            self._in_use[connection] = self._openings
+            return connection
 
     def _release(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
         """Take a connection back; returns whether the file stayed unchanged while it was in use.
@@ -216,7 +216,10 @@ class FollowedFile:
                 _refuse_unfinished(self._path, files)
                 watch = reading_connection(self._path, self._location, files.options)
                 break
-            except (StoreReadOnly, sqlite3.Error, OSError) as error:
+            except StoreReadOnly:
+                if time.monotonic() > deadline:
+                    raise
+            except (sqlite3.Error, OSError) as error:
                 if time.monotonic() > deadline or not _may_be_temporary(error):
                     raise _explained(error, self._path) from error
             time.sleep(0.01)
