@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from umi_common import DualRetriever, HybridStore, TokenBudget
-from umi_common.errors import InvalidChunk, InvalidTimeRange, UmiError
+from umi_common.errors import InputError, InvalidChunk, InvalidTimeRange, MissingExtra, UmiError, writing
 from umi_common.search import rank
 from umi_common.search.reorder import stages
 from umi_common.sim import HashEmbedder
@@ -138,3 +138,15 @@ def test_the_docs_of_a_hit_list_every_stage():
     ran = re.findall(r'(?:ReorderStage\(|yield )"(\w+)"', code)
     listed = re.search(r"in this order: ([\w, ]+)\.", " ".join(inspect.getsource(Hit).split()))
     assert len(ran) > 15 and set(ran) - set(listed[1].split(", ")) == set()
+
+
+def test_the_error_for_a_missing_package_says_the_same_after_a_copy_or_in_another_process():
+    error = MissingExtra("pypdf", "files")
+    assert str(copy.copy(error)) == str(error)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301 - our own bytes
+
+
+def test_a_folder_with_a_name_that_is_too_long_cannot_be_written_to(tmp_path):
+    path = tmp_path / ("x" * 300) / "why.html"
+    with pytest.raises(InputError, match="name another file"), writing(path):
+        path.write_text("page")

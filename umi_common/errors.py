@@ -176,6 +176,10 @@ class MissingExtra(UmiError, ImportError):
     def __init__(self, package: str, extra: str | None = None) -> None:
         what = package if extra is None else f"'umi-retrieval[{extra}]'"
         super().__init__(f"{package} is not installed; run: pip install {what}")
+        self._arguments = package, extra
+
+    def __reduce__(self) -> tuple[Any, ...]:  # pickle would call the class with the message
+        return type(self), self._arguments
 
 
 @contextmanager
@@ -189,7 +193,7 @@ def writing(path: object) -> Iterator[None]:
         yield
     except OSError as error:
         folder = Path(str(path)).parent
-        if not folder.is_dir():
+        if isinstance(error, FileNotFoundError | NotADirectoryError) and not folder.is_dir():
             raise InputError(
                 f"cannot write {path}: there is no folder {folder}; create it, or name a file elsewhere"
             ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import datetime, timezone
 from io import BytesIO
 
@@ -220,6 +221,20 @@ def test_words_that_a_terminal_coloured_are_read_without_the_colours(file):
         file("ls.txt", "N\bNA\bAM\bME\bE\n  ls - list _\bf_\bi_\bl_\be names")
     )  # as "man ls" prints it
     assert chunk.text == "NAME\n  ls - list file names"
+
+
+def test_codes_that_change_the_character_set_or_keep_the_cursor_are_no_words(file):
+    (chunk,) = chunks_of(
+        file("a.log", "\x1b[31mERROR\x1b(B\x1b[m quota \x1b7exceeded\x1b8")
+    )  # the first by "tput sgr0"
+    assert chunk.text == "ERROR quota exceeded"
+
+
+def test_a_page_that_declares_an_encoding_of_quadratic_time_is_read_at_once(file):
+    begun = time.perf_counter()
+    (chunk,) = chunks_of(file("a.html", b"<meta charset=punycode><p>caf\xe9-<!--" + b"ab" * 100_000 + b"-->"))
+    assert chunk.text == "café-"
+    assert time.perf_counter() - begun < 4  # seconds; decoding as punycode took 9
 
 
 def test_a_broken_comment_costs_a_pdf_its_comments_and_is_named(file, tmp_path):

@@ -196,6 +196,7 @@ def test_the_text_of_a_mail_that_only_claims_to_have_parts_is_read(file, boundar
         (b"Subject: =?bogus?q?hours?=\nDate: soon\n\nnoon", "Subject: hours\nDate: soon\n\nnoon"),
         (b"Content-Type: text/plain; charset=utf\xe9\n\nnoon \xc3\xa9", "noon é"),
         (b"Content-Type: text/plain; charset=utf\x00\n\nnoon", "noon"),
+        (b"Content-Type: text/plain; charset=utf-7\n\nnoon +2AA-", "noon ?"),  # half of an emoji
         (b"Content-Type: image/gif; name*=x\x00''b.gif\n\n", "Attachments: image/gif"),
         (b"Subject: =?utf-8?b?w6T==?=\n\n", "Subject: ä"),
         (b"Subject: caf\xe9\n\n", "Subject: café"),

@@ -84,6 +84,10 @@ def test_a_lone_surrogate_in_a_query_is_replaced_and_nothing_else_changes():
     assert SearchRequest.checked(**{**FINE, "query": "caf\u00e9 \ud800"}).query == "caf\u00e9 ?"
 
 
+def test_a_lone_surrogate_in_the_history_is_replaced_as_in_the_query():
+    assert SearchRequest.checked(**{**FINE, "history": ["caf\u00e9 \ud83d", "b"]}).history == ("caf\u00e9 ?", "b")
+
+
 def test_messages_of_a_generator_are_the_history_like_those_of_a_list():
     assert SearchRequest.checked(**FINE | {"history": (turn for turn in ["a", "b"])}).history == ("a", "b")
 

@@ -285,7 +285,7 @@ def _checked_history(history: object) -> tuple[str, ...]:
     if isinstance(history, Iterable) and not isinstance(history, (str, Mapping, Set)):
         messages = tuple(history)
         if all(isinstance(message, str) for message in messages):
-            return messages
+            return tuple(map(utf8_text, messages))
     raise InputError("history: expected a list of strings, oldest first; give the texts of the messages")
 
 

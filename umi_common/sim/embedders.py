@@ -11,13 +11,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
-from typing import Any, Literal
+from typing import Literal, get_args
 
 import numpy as np
 
-from umi_common.errors import EmbedderError
+from umi_common.errors import ConfigError, EmbedderError
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
+
+EmbedderFault = Literal["raises", "nan", "shape", "short"]
 
 
 class HashEmbedder:
@@ -99,8 +101,10 @@ class FaultyEmbedder:
         embedder: Embedder,
         fail_on: str | int | Callable[[Sequence[str]], bool] | None = None,
         *,
-        fault: Literal["raises", "nan", "shape", "short"] = "raises",
+        fault: EmbedderFault = "raises",
     ) -> None:
+        if fault not in get_args(EmbedderFault):
+            raise ConfigError(f"fault {fault!r}: expected one of {', '.join(get_args(EmbedderFault))}")
         self.name, self.dim = embedder.name, embedder.dim
         self.calls = 0
         self._embedder = embedder
@@ -206,21 +210,25 @@ class RemoteModel:
         """The vector of each text as a list, in order; blocks for `seconds`."""
         with self._call() as fails:
             time.sleep(self._seconds)
-        return self._answer(texts, fails)
+        return self._answer(texts, fails, self._embedder.embed_documents)
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of a text as a list; blocks for `seconds`."""
-        return self.embed_documents([text])[0]
+        """The vector of a query as a list; blocks for `seconds`."""
+        with self._call() as fails:
+            time.sleep(self._seconds)
+        return self._answer([text], fails, self._embedder.embed_queries)[0]
 
     async def aembed_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """`embed_documents` for an event loop."""
         with self._call() as fails:
             await asyncio.sleep(self._seconds)
-        return self._answer(texts, fails)
+        return self._answer(texts, fails, self._embedder.embed_documents)
 
     async def aembed_query(self, text: str) -> list[float]:
         """`embed_query` for an event loop."""
-        return (await self.aembed_documents([text]))[0]
+        with self._call() as fails:
+            await asyncio.sleep(self._seconds)
+        return self._answer([text], fails, self._embedder.embed_queries)[0]
 
     @contextmanager
     def _call(self) -> Iterator[bool]:
@@ -247,12 +255,12 @@ class RemoteModel:
             with self._lock:
                 self._at_once -= 1
 
-    def _answer(self, texts: Sequence[str], fails: bool) -> list[list[float]]:
+    def _answer(
+        self, texts: Sequence[str], fails: bool, embed: Callable[[Sequence[str]], Vectors]
+    ) -> list[list[float]]:
         with self._lock:
             if fails:
                 self.failed += 1
                 raise ServiceDown("simulated: the service is down")
             self.texts.extend(texts)
-        rows: Any = self._embedder.embed_documents(texts)
-        vectors: list[list[float]] = rows.tolist()
-        return vectors
+        return [list(map(float, row)) for row in embed(texts)]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from umi_common.errors import ConfigError, FileUnreadable
 from umi_common.stores.lexical.languages import language_of
+from umi_common.types import utf8_text
 
 MAX_FILE_BYTES = 100_000_000
 """Largest size of a file that is read, in bytes. The whole file, its text and its chunks are in memory: a log of 50 MB,
@@ -45,7 +46,7 @@ _LANGUAGES = {
 """Code page -> languages that need it because Windows-1252 lacks some of their letters."""
 _NON_ASCII, _ASCII_LETTER, _ACCENTED = map(re.compile, ("[^\x00-\x7f]", "[A-Za-z]", "[\xc0-\xff]"))
 _ACCENTED_RUN = re.compile("[\xc0-\xff]{3,}")
-_TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))|[^\n]\x08")
+_TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[ -/]+[0-~]|[78=>])|[^\n]\x08")
 """A control sequence of a terminal, or a character and a backspace: `man` prints a bold N as N, backspace, N."""
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 
@@ -218,7 +219,10 @@ def text_in(encoding: str, content: bytes, errors: str = "strict") -> str | None
     """
     try:
         codec = codecs.lookup(encoding).name
-        return content.decode() if codec in _USUAL else content.decode(_WIDER.get(codec, codec), errors)
+        if codec == "punycode":  # takes quadratic time, and is no encoding of texts
+            return None
+        # UTF-7 may hold lone surrogates.
+        return content.decode() if codec in _USUAL else utf8_text(content.decode(_WIDER.get(codec, codec), errors))
     except (LookupError, ValueError):
         return None
 
