@@ -176,10 +176,7 @@ class MissingExtra(UmiError, ImportError):
     def __init__(self, package: str, extra: str | None = None) -> None:
         what = package if extra is None else f"'umi-retrieval[{extra}]'"
         super().__init__(f"{package} is not installed; run: pip install {what}")
-        self._arguments = package, extra
-
-    def __reduce__(self) -> tuple[Any, ...]:  # pickle would call the class with the message
-        return type(self), self._arguments
+        self.args = package, extra  # pickle calls the class with them
 
 
 @contextmanager
@@ -194,10 +191,10 @@ def writing(path: object) -> Iterator[None]:
     except OSError as error:
         folder = Path(str(path)).parent
         if isinstance(error, FileNotFoundError | NotADirectoryError) and not folder.is_dir():
-            raise InputError(
-                f"cannot write {path}: there is no folder {folder}; create it, or name a file elsewhere"
-            ) from error
-        raise InputError(f"cannot write {path}: {error.strerror or error}; name another file") from error
+            advice = f"there is no folder {folder}; create it, or name a file elsewhere"
+        else:
+            advice = f"{error.strerror or error}; name another file"
+        raise InputError(f"cannot write {path}: {advice}") from error
 
 
 def optional_module(module: str, package: str, extra: str | None = None) -> Any:

@@ -445,3 +445,8 @@ def test_an_async_llm_that_cancels_itself_is_no_fault_of_an_embedder(ask: Ask):
 
     degraded = ask(Rewriting(llm)).degraded
     assert degraded is not None and degraded.reason == "RuntimeError"
+
+
+def test_a_time_limit_that_passes_before_the_first_call_is_named():
+    rewrites = Rewriting(FaultyLLM("hangs"), RewriteConfig(timeout_seconds=1e-9)).variations(QUERY)
+    assert rewrites.degraded is not None and rewrites.degraded.reason == "no reply in time"

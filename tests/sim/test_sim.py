@@ -258,11 +258,3 @@ def test_a_call_that_was_given_up_no_longer_counts_as_running():
 def test_an_unknown_fault_of_an_embedder_is_refused_with_the_known_ones():
     with pytest.raises(ConfigError, match=r"fault 'raise': expected one of raises, nan, shape, short"):
         FaultyEmbedder(HashEmbedder(), fault="raise")  # type: ignore[arg-type]
-
-
-def test_a_remote_model_embeds_queries_as_queries():
-    counted = CountingEmbedder(HashEmbedder())
-    model = sim.RemoteModel(counted)
-    model.embed_query("roof")
-    asyncio.run(model.aembed_query("boiler"))
-    assert (counted.query_calls, counted.document_calls) == (2, 0)

@@ -36,10 +36,7 @@ _OWNERS: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
 
 
 def renew_in_child(owner: T, renew: Callable[[T], None]) -> None:
-    """Call `renew(owner)` now, and at the start of each process forked from this one, while the owner exists.
-
-    An owner has one `renew`: a second call replaces the first.
-    """
+    """Call `renew(owner)` now and at the start of each forked process; a later call for the owner replaces this one."""
     renew(owner)
     _OWNERS[owner] = renew
 

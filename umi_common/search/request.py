@@ -204,10 +204,9 @@ def checked_limit(limit: object, name: str = "limit") -> int:
 
 def checked_query(query: object) -> str:
     """`query` with lone surrogates replaced; raises EmptyQuery, QueryTooLong, or InputError if it is no string."""
-    query = _checked_text(query)
+    query = utf8_text(_checked_text(query))
     if not query.strip():
         raise EmptyQuery("query is empty; expected text to search for")
-    query = utf8_text(query)
     size = len(query.encode())
     if size > QUERY_BYTES_MAX:
         raise QueryTooLong(f"query has {size:,} bytes; expected at most {QUERY_BYTES_MAX:,}: shorten it")

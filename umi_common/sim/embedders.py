@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -59,16 +59,11 @@ class HashEmbedder:
 
 
 class CountingEmbedder:
-    """Wraps an embedder and counts its calls.
-
-    `document_calls` and `query_calls` are the number of calls of `embed_documents` and `embed_queries`; `texts` holds
-    every text embedded, in order.
-    """
+    """Wraps an embedder, counts its `document_calls` and `query_calls`, and keeps every text, in order, in `texts`."""
 
     def __init__(self, embedder: Embedder) -> None:
         self.name, self.dim = embedder.name, embedder.dim
-        self.document_calls = 0
-        self.query_calls = 0
+        self.document_calls = self.query_calls = 0
         self.texts: list[str] = []
         self._embedder = embedder
 
@@ -210,25 +205,21 @@ class RemoteModel:
         """The vector of each text as a list, in order; blocks for `seconds`."""
         with self._call() as fails:
             time.sleep(self._seconds)
-        return self._answer(texts, fails, self._embedder.embed_documents)
+        return self._answer(texts, fails)
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of a query as a list; blocks for `seconds`."""
-        with self._call() as fails:
-            time.sleep(self._seconds)
-        return self._answer([text], fails, self._embedder.embed_queries)[0]
+        """The vector of a text, embedded as a document, as a list; blocks for `seconds`."""
+        return self.embed_documents([text])[0]
 
     async def aembed_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """`embed_documents` for an event loop."""
         with self._call() as fails:
             await asyncio.sleep(self._seconds)
-        return self._answer(texts, fails, self._embedder.embed_documents)
+        return self._answer(texts, fails)
 
     async def aembed_query(self, text: str) -> list[float]:
         """`embed_query` for an event loop."""
-        with self._call() as fails:
-            await asyncio.sleep(self._seconds)
-        return self._answer([text], fails, self._embedder.embed_queries)[0]
+        return (await self.aembed_documents([text]))[0]
 
     @contextmanager
     def _call(self) -> Iterator[bool]:
@@ -255,12 +246,12 @@ class RemoteModel:
             with self._lock:
                 self._at_once -= 1
 
-    def _answer(
-        self, texts: Sequence[str], fails: bool, embed: Callable[[Sequence[str]], Vectors]
-    ) -> list[list[float]]:
+    def _answer(self, texts: Sequence[str], fails: bool) -> list[list[float]]:
         with self._lock:
             if fails:
                 self.failed += 1
                 raise ServiceDown("simulated: the service is down")
             self.texts.extend(texts)
-        return [list(map(float, row)) for row in embed(texts)]
+        rows: Any = self._embedder.embed_documents(texts)
+        vectors: list[list[float]] = rows.tolist()
+        return vectors

@@ -138,11 +138,7 @@ def read_some(path: Path, file: BufferedReader, size: int) -> bytes:
 
 
 def too_large(path: Path, what: str, limits: ReadLimits) -> FileUnreadable:
-    """The error for a file that is too large.
-
-    Args:
-        what: The words before "than the limit" in the message, such as "has 6.4 MB, more".
-    """
+    """The error for a file that is too large; `what`: the words before "than the limit", such as "has 6.4 MB, more"."""
     return FileUnreadable(
         f"{path} {what} than the limit of {limits.max_file_bytes / 1e6:g} MB; leave it out, or raise --max-file-mb "
         "(max_file_bytes=)"
@@ -219,12 +215,13 @@ def text_in(encoding: str, content: bytes, errors: str = "strict") -> str | None
     """
     try:
         codec = codecs.lookup(encoding).name
-        if codec == "punycode":  # takes quadratic time, and is no encoding of texts
-            return None
-        # UTF-7 may hold lone surrogates.
-        return content.decode() if codec in _USUAL else utf8_text(content.decode(_WIDER.get(codec, codec), errors))
+        if codec in _USUAL:
+            return content.decode()
+        if codec != "punycode":  # takes quadratic time, and is no encoding of texts
+            return utf8_text(content.decode(_WIDER.get(codec, codec), errors))  # UTF-7 may hold lone surrogates
     except (LookupError, ValueError):
-        return None
+        pass
+    return None
 
 
 def _declared_text(content: bytes) -> str | None:

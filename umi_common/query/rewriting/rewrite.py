@@ -118,7 +118,7 @@ class Rewriting:
         return rewrites
 
     def _attempts(self, query: str, prompt: str, started: float) -> Body[Rewrites]:
-        fault, attempt = "", 0
+        fault, attempt = _failure(DeadlineExceeded()), 0
         complete, acomplete = partial(self._llm.complete, prompt), self._llm.acomplete
         acomplete = None if acomplete is None else partial(acomplete, prompt)
         deadline = started + self.config.timeout_seconds

@@ -92,7 +92,7 @@ class CandidateScorer:
 
     Args:
         variations: The terms of each variation, with their weights.
-        peaks: Index of each term -> its peak; a term that no chunk has is left out.
+        peaks: Index of each of the T terms -> its peak.
         config: Variant and parameters of BM25.
     """
 
@@ -109,20 +109,21 @@ class CandidateScorer:
         if self.config.variant != "lucene":
             idf = np.array([weighting.idf(df) for df in self._document_frequencies.tolist()])
         tf, lengths = self._frequencies(found)
-        peak_lengths = np.array([peak.length for peak in self._known_peaks], dtype=np.int64)
-        peak_tf = frequencies(np.array([peak.value for peak in self._known_peaks]), peak_lengths, self.saturation)
+        peaks = [self.peaks[index] for index in self._known_terms]
+        peak_lengths = np.array([peak.length for peak in peaks], dtype=np.int64)
+        peak_tf = frequencies(np.array([peak.value for peak in peaks]), peak_lengths, self.saturation)
         # The largest stored value need not give the largest impact under the true average length.
         largest = idf * weighting.gains(peak_tf, weighting.norms(peak_lengths))
         return _scores(self._weights, weighting, idf, tf, lengths, largest)
 
     def matches(self, found: Sequence[Candidate]) -> Bools:
         """(V, n) whether a row holds a term of the variation."""
-        return np.asarray((self._weights > 0) @ (self._frequencies(found)[0] > 0), np.bool_)
+        return (self._weights > 0) @ (self._frequencies(found)[0] > 0)
 
     def rare(self, found: Sequence[Candidate]) -> Bools:
         """(V, n) whether a row holds a rare term of weight 1 or more; see `Pool.rare`."""
         is_rare = self._document_frequencies <= rare_frequency(self.statistics.chunks)
-        return np.asarray(((self._weights >= 1) & is_rare) @ (self._frequencies(found)[0] > 0), np.bool_)
+        return ((self._weights >= 1) & is_rare) @ (self._frequencies(found)[0] > 0)
 
     def sources(self, found: Sequence[Candidate], source: Ints, listed: Bools) -> Floats:
         """(V, n) BM25 of each row's source as one document.
@@ -167,10 +168,6 @@ class CandidateScorer:
         return sorted(self.peaks)
 
     @cached_property
-    def _known_peaks(self) -> list[Peak]:
-        return [self.peaks[index] for index in self._known_terms]
-
-    @cached_property
     def _weights(self) -> Floats:
         """(V, T) weight of each term in each variation."""
         weights = [[own.get(index, 0.0) for index in self._known_terms] for own in self.variations]
@@ -179,7 +176,7 @@ class CandidateScorer:
     @cached_property
     def _lucene_idf(self) -> Floats:
         """(T,) Lucene's idf of each term."""
-        return np.array([peak.idf for peak in self._known_peaks], dtype=np.float64)
+        return np.array([self.peaks[index].idf for index in self._known_terms], dtype=np.float64)
 
     @cached_property
     def _document_frequencies(self) -> Ints:
@@ -191,11 +188,9 @@ class CandidateScorer:
         """(T, n) occurrences of each term in each row, and (n,) length of each row in terms."""
         lengths = np.array([each.length for each in found], dtype=np.int64)
         values = np.zeros((len(self._known_terms), len(found)))
-        line_of = {index: line for line, index in enumerate(self._known_terms)}
         for row, each in enumerate(found):
-            for index, value in zip(each.indices, each.values, strict=True):
-                if index in line_of:
-                    values[line_of[index], row] = value
+            value_of = dict(zip(each.indices, each.values, strict=True))
+            values[:, row] = [value_of.get(index, 0.0) for index in self._known_terms]
         return frequencies(values, lengths, self.saturation), lengths
 
 
