@@ -273,3 +273,30 @@ def test_thousands_are_no_day_of_a_date():
     assert order_of(texts, "item 5 of the council meeting of 2023-11-14") == [0, 1]
     for amount in ("11500", "11,500", "11.5k"):
         assert order_of(texts, f"who got {amount} euros at the council meeting of 2023-11-14") == [1, 0]
+
+
+FILLER = (
+    "The committee met at nine. Further details are in the annex. No action was required. A short break was taken. "
+)
+
+
+@pytest.mark.parametrize("around", [("", ""), (FILLER, ""), (FILLER, FILLER)])
+def test_a_text_with_only_words_of_the_question_does_not_hide_the_text_that_answers(around):
+    before, behind = around
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for thing in ("roof", "boiler", "lift"):
+            for town in ("Cork", "Graz", "Ghent", "Lyon", "Turin"):
+                fact = f"The {thing} in {town} was replaced by {thing.title()} & {town} for 6400 euros. "
+                store.add([Chunk(f"{thing} {town}", before + fact + behind)])
+                store.add([Chunk(f"title of {thing} {town}", f"{town} {thing}")])
+        for question in ("Who replaced the roof in Cork?", "How much did the new roof in Cork cost?"):
+            assert umi.search(question).ids[0] == "roof Cork"
+        assert umi.search("Cork roof").ids[0] == "title of roof Cork"
+
+
+def test_a_longer_title_does_not_pass_the_title_that_the_query_asks_for():
+    titles = ["Data engineer", "Senior data engineer", "Data engineer intern", "Sales engineer", "Data entry clerk"]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(title, title) for title in titles])
+        for query in ("data engineer", "jobs for a data engineer", "is there a job as data engineer?"):
+            assert umi.search(query).ids[0] == "Data engineer"

@@ -955,3 +955,26 @@ def test_a_question_what_a_name_of_two_words_means_asks_for_no_text_with_the_wor
     entries = [f"{name}: a service that keeps records for {at} days." for at, name in enumerate(names, start=20)]
     others = [f"See the page on prices; what the {name} means or stands for is told there." for name in names]
     assert hits_first(entries + others, map(question.format, names)) == entries
+
+
+@pytest.mark.parametrize("question", ["What is the port of the database?", "cache timeout"])
+def test_a_short_setting_that_begins_with_both_words_of_the_question_comes_before_an_entry_on_one(question):
+    settings = ["[database]\nport = 4154", "database:\n  tls_enabled: admin", 'cache.timeout = "63s"']
+    settings += ['cache.tls_enabled = "info"', "[mail]\nport = 25", "queue:\n  timeout: 9s"]
+    right = settings[0] if "port" in question else settings[2]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(str(at), text) for at, text in enumerate(settings)])
+        assert umi.search(question, now=NOW).hits[0].chunk.text == right
+
+
+def test_a_courtesy_title_in_small_letters_behind_a_name_is_no_part_of_it():
+    pairs = [("Felix Petrov", "Vera Haddad"), ("Anton Petrov", "Vera Novak"), ("Felix Dubois", "Marcel Santos")]
+    pairs += [("Ines Petrov", "Otto Jensen"), ("Felix Keller", "Rosa Hale"), ("Felix Weber", "Ines Kaur")]
+    pairs += [("Lukas Petrov", "Karl Reyes"), ("Felix Silva", "Omar Rossi"), ("Bruno Petrov", "Emil Walsh")]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(patient, f"{doctor} is the doctor of {patient}.") for patient, doctor in pairs])
+        store.add(
+            [Chunk(f"brother {at}", f"{one} became {two}'s brother in 2013.") for at, (one, two) in enumerate(pairs)]
+        )
+        for patient, _ in pairs:
+            assert umi.search(f"{patient}'s doctor", now=NOW).ids[0] == patient

@@ -5,8 +5,9 @@ Of the best `COMPARED` candidates, from the first to the last, each moves forwar
 directly before it. Finally the i-th of them gets the score of the former i-th (`Best.in_order`).
 
 Candidate a passes b if its words are those of the query, in the same order, and score(a) >= `EQUAL_SCORE` * score(b);
-but not if only a is a question and both hold the same words of the query, because b may be its answer. Otherwise,
-candidate a passes candidate b if both are alike,
+but not if only a is a question and both hold the same words of the query, because b may be its answer. It also passes b
+with such a score if b has only words of the query, and a holds these and more of them: asked "Who replaced the roof in
+Cork?", "Cork roof" says nothing. Otherwise, candidate a passes candidate b if both are alike,
 
     common(words(a), words(b)) + common(pairs(a), pairs(b)) >= `SHARED`
     score(a) >= `SCORE` * score(b)
@@ -72,8 +73,8 @@ SCORE = 0.8
 """A candidate passes another one only if it has at least this share of the other's score; 0.7 and 0.9 give nearly the
 same results."""
 EQUAL_SCORE = 0.5
-"""As `SCORE`, for a candidate whose words are those of the query. It does not pass if its age (`decay`), or the weight
-of another variation, gave it a much lower score."""
+"""As `SCORE`, for a candidate whose words are those of the query, and beside one with only words of the query. It does
+not pass if its age (`decay`), or the weight of another variation, gave it a much lower score."""
 REACH = 3
 """Largest distance of neighbours in a text, in words: farther words of a form belong to different fields."""
 BEGINNING = 8
@@ -97,7 +98,8 @@ class AskedWords:
 
     def __init__(self, query: str) -> None:
         self.words = words_with_numbers(query)
-        self.content = frozenset(self.words).difference(all_function_words()) | NEGATIONS.intersection(self.words)
+        self.all = frozenset(self.words)
+        self.content = self.all.difference(all_function_words()) | NEGATIONS.intersection(self.words)
         """The query's words without function words other than negations."""
         self.joined = frozenset(word for word in joined_in(query) - all_function_words() if not word[0].isdigit())
         """The query's words and hyphenated words, without function words and numbers."""
@@ -175,6 +177,8 @@ def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools |
             may_answer = a.content == b.content and asks(best.chunks[one]) != asks(best.chunks[other])
             if not may_answer:
                 return equal[one] and scores[one] >= EQUAL_SCORE * scores[other]
+        if b.all and b.all < a.all & asked.all:
+            return bool(scores[one] >= EQUAL_SCORE * scores[other])
         if scores[one] < SCORE * scores[other]:
             return False
         if a.held != b.held:

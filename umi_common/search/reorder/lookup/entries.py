@@ -67,20 +67,21 @@ def heads_in(query: str) -> tuple[list[str], bool]:
 def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bool, terms_of: TermsOf) -> Floats:
     """(n, H) 1 where a text begins with one of the H heads and is taken for its entry, else 0.
 
-    A text of fewer than ENTRY_WORDS_MIN words is no entry. Of the other texts, only those that begin with the most
-    heads are entries: "strawberry propagation" asks for "Propagate strawberries in May ...", not for "Strawberry is
-    harmless ...".
+    A text of fewer than ENTRY_WORDS_MIN words is no entry. No text is an entry if another one, of more words than the
+    heads, begins with more heads: "strawberry propagation" asks for "Propagate strawberries in May ...", not for
+    "Strawberry is harmless ...", and "port of the database" for "database.port = 4154".
     """
     if not heads:
         return np.zeros((len(texts), 0))
     beginnings = [words_in(text[:ENTRY_CHARACTERS]) for text in texts]
-    beginnings = [words if len(words) >= ENTRY_WORDS_MIN else () for words in beginnings]
-    held = np.array([[float(words[:1] == (head,)) for head in heads] for words in beginnings])
+    firsts = [words[:1] if len(words) >= ENTRY_WORDS_MIN else () for words in beginnings]
+    held = np.array([[float(first == (head,)) for head in heads] for first in firsts])
     if not asks_meaning:
         held *= held.sum(axis=0) <= ENTRIES_MAX
     if len(heads) == 1 or not held.any():
         return held
     wanted = frozenset(terms_of(" ".join(heads)))
-    counts = [len(wanted.intersection(terms_of(" ".join(words[: len(heads)])))) for words in beginnings]
+    most = len(heads)
+    counts = [len(wanted.intersection(terms_of(" ".join(words[:most])))) * (len(words) > most) for words in beginnings]
     held[np.array(counts) < max(counts)] = 0.0
     return held

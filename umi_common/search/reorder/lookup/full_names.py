@@ -72,9 +72,8 @@ def full_names_in(query: str) -> tuple[list[str], list[str]]:
     is in lower-case letters. Any two adjacent words may then be a name, if the query has at most `SHORT_QUERY_WORDS`
     words, function words aside. These are the possible names; texts spell them with capitals.
     """
-    words = [
-        word for word in query.split() if bare(word).lower() not in COURTESY_TITLES and not INITIAL.fullmatch(word)
-    ]
+    titles = {title if query.islower() else title.title() for title in COURTESY_TITLES}
+    words = [word for word in query.split() if bare(word) not in titles and not INITIAL.fullmatch(word)]
     content = [not all_function_words().issuperset(words_in(word)) for word in words]
     capital = [
         is_content and bare(word)[:1].isupper() and not word.isupper()
