@@ -13,8 +13,7 @@ calls the stages in this order, and then calls `rerank`:
     alike              of candidates that are nearly alike, the one that holds more of the query's words comes first
     sources/           by what else the source holds: a heading or a question before the text, a title of all
     excluded           candidates that hold words that the query excludes come behind candidates without these words
-    in_time_order      of candidates with nearly equal scores, the latest or the oldest is raised if the query asks so;
-                       `changes` recognises texts that state a change
+    in_time_order      of candidates with nearly equal scores, the latest or the oldest is raised if the query asks so
     rerank             by a cross-encoder or another model of the caller
 
 `weight` in the formulas is the setting of the stage, >= 0, such as `FusionConfig.lookup_weight`. `best` holds the

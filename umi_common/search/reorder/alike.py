@@ -60,7 +60,7 @@ from umi_common.pool import Bools
 from umi_common.runtime.forks import cached_property
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best, inserted
-from umi_common.search.reorder.sources.answers import asks
+from umi_common.search.reorder.sources.next_chunks import asks
 from umi_common.search.reorder.words import TEXTS_KEPT, words_in
 from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
 from umi_common.stores.lexical.numbers_in_text import in_base_units, with_common_forms

@@ -29,7 +29,6 @@ from umi_common.pool import NO_SOURCE, Bools, Floats
 from umi_common.query.time.find import TimeOrder
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best
-from umi_common.search.reorder.changes import corrects_text_before, states_change
 
 SCORE_SHARE, BM25_SHARE = 0.65, 0.8
 """Smallest shares of the largest score and of the largest BM25 of the candidates at which a candidate is compared."""
@@ -67,6 +66,43 @@ event."""
 AGE_HOURS_MIN = -24.0
 """Smallest age, in hours, of a candidate that may be the latest: a planned meeting is not the last one. A time less
 than a day ahead is not taken for the future, because a local time that was read as UTC is wrong by up to 14 hours."""
+
+CHARACTERS_READ = 1_000
+"""Number of characters at the beginning of a text in which a change or a correction is sought. A message is rarely
+longer, and reading more would take milliseconds."""
+_CHANGE_WORDS = frozenset(
+    (  # noqa: SIM905 a list would take thirty lines
+        # English
+        "new change changed changing move moved moves moving switch switched switching anymore instead quit stopped "
+        "dropped cancel canceled cancelled postponed extended replaced retired raise raised raising meant upgraded "
+        "migrated joined settled relocated relocates transferred transfers sold swapped swaps traded retires resigned "
+        "unpacked halved doubled increased reduced lowered slips slipped delayed rescheduled became promoted hired "
+        "adopted divorced goodbye "
+        # German
+        "umgezogen gezogen gekündigt neu neue neuen neuer neues erhöht verlegt verschoben abgesagt getauscht geändert "
+        "ersetzt stattdessen "
+        # French
+        "déménagé changé nouveau nouvelle annulé annulée reporté reportée remplacé remplacée "
+        # Spanish
+        "mudé cambié cambiado nuevo nueva aplazado aplazada cancelado cancelada pospuesto pospuesta "
+        # Italian
+        "trasferito trasferita cambiato cambiata nuovo nuova annullato annullata rimandato rimandata rinviato "
+        # Portuguese
+        "mudei mudou novo nova adiado adiada "
+        # Dutch
+        "verhuisd veranderd nieuw nieuwe uitgesteld afgelast"
+    ).split()
+)
+_CHANGE_PHRASES = re.compile(
+    r"\b(?:no longer|any more|from now on|g[ia]ve up|given up|back on|i mean|took over|takes over|handed over"
+    r"|pushed back|put off|up from|down to|from today|worn out|call(?:ed)? off|is off|fell through"
+    r"|nicht mehr|n(?:e |['\u2019])\w+ plus|ya no|non più|niet meer|já não)\b"
+    r"|搬到|换了|不再|新的"
+)
+_CORRECTION = re.compile(
+    r"\b(?:i meant|scratch that|no,? wait|correction|meinte|voulais dire|quería decir|volevo dire)\b|我是说"
+)
+_LETTERS = re.compile(r"[^\W\d_]+")
 
 
 class _Compared(NamedTuple):
@@ -176,3 +212,15 @@ def _with_corrected(best: Best, corrects: Bools) -> Floats:
         near = (source == source[at]) & (source != NO_SOURCE) & (before > 0) & (before <= CHUNKS_BEFORE_CORRECTION)
         raised[at] = scores[near].max(initial=float(scores[at]))
     return raised
+
+
+def corrects_text_before(text: str) -> bool:
+    """Whether a text corrects the text before it, and so need not name its subject."""
+    return _CORRECTION.search(text[:CHARACTERS_READ].lower()) is not None
+
+
+def states_change(text: str) -> bool:
+    """Whether a text says that something has changed, or corrects the text before it."""
+    read = text[:CHARACTERS_READ].lower()
+    by_word = not _CHANGE_WORDS.isdisjoint(_LETTERS.findall(read))
+    return by_word or _CHANGE_PHRASES.search(read) is not None or _CORRECTION.search(read) is not None

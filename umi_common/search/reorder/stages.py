@@ -30,7 +30,7 @@ from umi_common.search.reorder import (
 )
 from umi_common.search.reorder.best import CANDIDATES, Best
 from umi_common.search.reorder.lookup.stage import lookup_of, reorder_by_lookup
-from umi_common.search.reorder.sources import answers, documents, headings, names
+from umi_common.search.reorder.sources import documents, names, next_chunks
 from umi_common.search.reorder.words import TermsOf, words_in
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
@@ -149,13 +149,14 @@ def _by_words(
 
 def _by_what_is_before(request: SearchRequest, pool: Pool, order: Ints) -> Iterator[ReorderStage]:
     """The stages that put a chunk behind the one before it in its source: below a heading, after a question."""
-    if below := headings.rows_below(pool, order[: headings.HEADINGS_READ]):
-        more = partial(_later_rows, pool, below, headings.is_heading)
-        yield ReorderStage("headings", headings.HEADINGS_READ, headings.reorder_below_headings, more)
-    if after := answers.rows_after(pool, order[: answers.QUESTIONS_READ]):
-        more = partial(_later_rows, pool, after, lambda chunk, *_: answers.asks(chunk))
-        by_questions = partial(answers.reorder_answers, query=request.asked)
-        yield ReorderStage("answers", answers.QUESTIONS_READ, by_questions, more)
+    first = order[: next_chunks.LEADING_READ]
+    by_questions = partial(next_chunks.reorder_answers, query=request.asked)
+    for name, rows_of, leads, reorder in (
+        ("headings", next_chunks.rows_below, next_chunks.is_heading, next_chunks.reorder_below_headings),
+        ("answers", next_chunks.rows_after, lambda chunk, *_: next_chunks.asks(chunk), by_questions),
+    ):
+        if later := rows_of(pool, first):
+            yield ReorderStage(name, len(first), reorder, partial(_later_rows, pool, later, leads))
 
 
 def _later_rows(

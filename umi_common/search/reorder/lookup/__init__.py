@@ -5,9 +5,8 @@ another order. This stage corrects the arms: vectors place "error 502" near "err
 of words.
 
     codes        "UMB-2231", "error 502", "bug 983434"
-    names        "os.path.join", "--force", "GDPR"
+    names        "os.path.join", "--force", "GDPR"; a text that defines a name counts more
     full_names   "Tara Hale", "Hale, Tara"
-    definitions  a name with which a line of a reference begins
     phrases      phrases in quotation marks, a short query word for word, all keywords of a query
     entries      the word with which an entry of a dictionary or reference begins
     stage        finds all that a query looks up (`looked_up`), and computes the new scores of the candidates

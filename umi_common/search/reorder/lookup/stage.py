@@ -1,7 +1,7 @@
 """Find the parts of a query that are looked up verbatim, and raise the candidates that hold them.
 
 For part p of the query and candidate i, the modules of this folder define g(p, i) >= 0: how well i holds p. Scores are
-`words.raised` with g. Names always count; g of a name is 1 larger in a text that defines it (module `definitions`), and
+`words.raised` with g. Names always count; g of a name is 1 larger in a text that defines it (`names_defined`), and
 g of a full name is 1 larger in a text that has the query's other words near it (`full_names_held`). Of the other parts,
 only the first item of this list that any candidate holds counts:
 
@@ -12,7 +12,7 @@ only the first item of this list that any candidate holds counts:
 
 Each identifier and full name then adds `words.best_added`, where g of an identifier is 1 in each text that holds it.
 These parts count more, because few texts hold them, these texts share few other words with the query, and vectors do
-not represent such parts. A text that defines a name gains as much for it, times f of the module `definitions`.
+not represent such parts. A text that defines a name gains as much for it, times f of the module `names`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,15 @@ from umi_common.pool import Floats, Ints, Pool
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, FAR_CANDIDATES, Best
 from umi_common.search.reorder.lookup.codes import Code, codes_held, codes_in, with_words_beside
-from umi_common.search.reorder.lookup.definitions import names_defined, words_beside_held
 from umi_common.search.reorder.lookup.entries import MEANING, entries_held, heads_in
 from umi_common.search.reorder.lookup.full_names import POSSESSIVE, full_names_held, full_names_in, initials_in
-from umi_common.search.reorder.lookup.names import acronyms_in, names_held, program_names_in
+from umi_common.search.reorder.lookup.names import (
+    acronyms_in,
+    names_defined,
+    names_held,
+    program_names_in,
+    words_beside_held,
+)
 from umi_common.search.reorder.lookup.phrases import (
     content_phrase_held,
     content_phrase_in,
