@@ -7,7 +7,7 @@ In: a `RankedPool` and the chunks of its first rows. Out: a `RankedPool` in whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,10 +23,6 @@ CANDIDATES = 50
 FAR_CANDIDATES = 200
 """Number of best candidates of stages that look for numbers or quotations of the query, which a text may hold although
 its score is low."""
-
-LaterRows = Callable[[Pool, Ints], dict[int, list[int]]]
-"""From some rows of a pool to the later rows of the same source that belong to each of them, such as the paragraphs
-below a heading: by row, without the rows that have none."""
 BEHIND = 0.99
 """See `Best.put_behind`; near 1, so that other candidates rarely come between the two."""
 
@@ -60,22 +56,10 @@ class Best:
     @property
     def order(self) -> list[int]:
         """The indices of all candidates, best first."""
-        return self._indices(self.ranked.order[: len(self.rows)])
+        return self.indices_of(self.ranked.order[: len(self.rows)])
 
-    def leading(self, count: int, share: float, later_rows: LaterRows) -> Iterator[tuple[int, list[int]]]:
-        """(index, indices of the candidates that `later_rows` finds for it) of the best `count` candidates, best
-        first. Left out are those without such candidates, and those with a score of 0 or below this share of the
-        best."""
-        first = self.ranked.order[:count]
-        scores = self.ranked.scores[first]
-        near = first[(scores > 0) & (scores >= share * self.scores.max(initial=0.0))]
-        candidates, later = set(self.rows.tolist()), later_rows(self.pool, near)
-        for row in near.tolist():
-            if rows := [each for each in later.get(row, ()) if each in candidates]:
-                (index, *others) = self._indices(np.array([row, *rows]))
-                yield index, others
-
-    def _indices(self, rows: Ints) -> list[int]:
+    def indices_of(self, rows: Ints) -> list[int]:
+        """The index of each of some rows that are among `rows`."""
         indices: list[int] = np.searchsorted(self.rows, rows).tolist()
         return indices
 

@@ -168,7 +168,7 @@ def _later_rows(
     """The later rows of each row whose chunk is fetched and leads to them.
 
     Args:
-        later: From `best.LaterRows`.
+        later: From `next_chunks.rows_below` or `rows_after`.
         leads: (chunk, its number of terms, that of the first later chunk) -> whether it leads to its later rows.
         chunks: The chunks fetched so far, by id.
     """

@@ -70,6 +70,8 @@ TALK_HOURS = 1.0
 QUESTION = re.compile(r"[?？؟][\s!！\u200d\ufe0f\u2600-\u27bf\U0001f000-\U0001faff]*$")
 """Matches the end of a question: a question mark, behind it at most "!" and emoji."""
 
+NextRows = Callable[[Pool, Ints], dict[int, list[int]]]
+"""`rows_below` or `rows_after`."""
 MayBeNext = Callable[[Pool, int, int], bool]
 """(pool, row of a heading or question, a later row of its source) -> whether lengths and times allow that it leads to
 the later row."""
@@ -115,6 +117,19 @@ def _without_times(pool: Pool, one: int, other: int) -> bool:
     return bool(np.isnan(pool.age_hours[one]) and np.isnan(pool.age_hours[other]))
 
 
+def _leading(best: Best, count: int, next_rows: NextRows) -> Iterator[tuple[int, list[int]]]:
+    """(index, indices of its next rows) of those of the best `count` candidates, best first, that have next rows among
+    the candidates, and a score that is above 0 and at least the share `SCORE` of the best."""
+    first = best.ranked.order[:count]
+    scores = best.ranked.scores[first]
+    near = first[(scores > 0) & (scores >= SCORE * best.scores.max(initial=0.0))]
+    candidates, found = set(best.rows.tolist()), next_rows(best.pool, near)
+    for row in near.tolist():
+        if rows := [each for each in found.get(row, ()) if each in candidates]:
+            (index, *others) = best.indices_of(np.array([row, *rows]))
+            yield index, others
+
+
 def reorder_below_headings(best: Best) -> RankedPool:
     """The ranking with the chunks below a heading directly behind it."""
     return best.put_behind(_below_headings(best))
@@ -123,7 +138,7 @@ def reorder_below_headings(best: Best) -> RankedPool:
 def _below_headings(best: Best) -> Iterator[tuple[int, int]]:
     """Indices of (heading, chunk below it), for each heading and each chunk below it."""
     lengths = best.pool.length[best.rows].tolist()
-    for heading, below in best.leading(HEADINGS_MAX, SCORE, rows_below):
+    for heading, below in _leading(best, HEADINGS_MAX, rows_below):
         if is_heading(best.chunks[heading], lengths[heading], lengths[below[0]]):
             yield heading, below[0]
             in_section = takewhile(lambda at: not _may_be_heading(best.chunks[at].text, lengths[at]), below[1:])
@@ -152,7 +167,7 @@ def _may_be_heading(text: str, terms: int) -> bool:
 def reorder_answers(best: Best, *, query: str) -> RankedPool:
     """The ranking with each answer directly behind its question."""
     chunks = best.chunks
-    leading = [(question, reply) for question, (reply,) in best.leading(QUESTIONS_MAX, SCORE, rows_after)]
+    leading = [(question, reply) for question, (reply,) in _leading(best, QUESTIONS_MAX, rows_after)]
     pairs = [(question, reply) for question, reply in leading if asks(chunks[question]) and not asks(chunks[reply])]
     if not pairs:
         return best.ranked
