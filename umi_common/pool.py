@@ -195,8 +195,10 @@ class Pool:
             if name not in arrays and value is not None:
                 arrays[name] = np.full(shapes[axes], value)
         arrays.setdefault("mode", "text" if dense is None else "vector" if lexical is None else "hybrid")
-        arrays.setdefault("lexical_bound", arrays["lexical"].max(axis=1, initial=0.0))
-        arrays.setdefault("coverage", np.where(arrays["lexical_bound"] > 0, 1.0, 0.0))
+        if "lexical_bound" not in arrays:
+            arrays["lexical_bound"] = arrays["lexical"].max(axis=1, initial=0.0)
+        if "coverage" not in arrays:
+            arrays["coverage"] = np.where(arrays["lexical_bound"] > 0, 1.0, 0.0)
         pool = cls(ids=tuple(ids), **arrays)
         if list(pool.ids) != sorted(pool.ids):
             order = np.array(sorted(range(len(pool)), key=pool.ids.__getitem__), dtype=np.int64)
@@ -211,6 +213,8 @@ class Pool:
     def _has_cosine(self) -> Bools:
         """(V, n) whether variation and row both have a vector. If `query_vectors` is not known, all variations count as
         having one; if `vectors` is not known, all rows do."""
+        if self.dense.all():  # only vectors have a cosine other than 0
+            return np.ones(self.dense.shape, dtype=np.bool_)
 
         def is_known(vectors: Vectors) -> Bools:
             return np.asarray(vectors.any(axis=1) if vectors.shape[1] else np.ones(len(vectors)), dtype=np.bool_)

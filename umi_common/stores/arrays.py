@@ -60,7 +60,7 @@ def best_rows(rows: Ints, scores: Floats, k: int, id_of: IdOf, *, above: float =
         scores: (n,), aligned with `rows`.
         id_of: Returns the id of a row.
     """
-    keep = ((scores >= kth(scores, k, -math.inf)) & (scores > above)).nonzero()[0]
+    keep = ((scores >= at_most_kth(scores, k, -math.inf)) & (scores > above)).nonzero()[0]
     rows, scores = rows.take(keep), scores.take(keep)
     order = (-scores).argsort()
     ranked, falling = rows.take(order), scores.take(order)

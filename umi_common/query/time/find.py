@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Literal
 
 from umi_common.errors import InvalidTimeRange
@@ -271,6 +272,7 @@ def _kind_of(query: str, start: int, end: int, period: CalendarPeriod) -> TimeKi
     return "explicit" if before is not None or after is not None else "fuzzy"
 
 
+@lru_cache(maxsize=64)
 def time_order(query: str) -> TimeOrder | None:
     """Whether the query asks for the latest or the first of several texts on one subject.
 

@@ -91,9 +91,8 @@ def top_k(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexical
 
 def exhaustive(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
     """The best rows by the scores of all rows; the other methods must give the same result."""
-    scores = np.zeros(scorer.corpus.rows, np.float64)
-    for rows, worth in _impacts(scorer, query, len(query.terms)):
-        np.add.at(scores, rows, worth)
+    rows, worth = map(np.concatenate, zip(*_impacts(scorer, query, len(query.terms)), strict=True))
+    scores: Floats = np.bincount(rows, worth, scorer.corpus.rows)  # type: ignore[assignment]
     scores = _with_floor(scores, query.floor)
     rows = (scores > 0.0).nonzero()[0]
     return _hits(query, limits, rows, scores.take(rows), scores)
