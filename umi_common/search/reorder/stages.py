@@ -150,13 +150,13 @@ def _by_words(
 def _by_what_is_before(request: SearchRequest, pool: Pool, order: Ints) -> Iterator[ReorderStage]:
     """The stages that put a chunk behind the one before it in its source: below a heading, after a question."""
     first = order[: next_chunks.LEADING_READ]
-    by_questions = partial(next_chunks.reorder_answers, query=request.asked)
-    for name, rows_of, leads, reorder in (
-        ("headings", next_chunks.rows_below, next_chunks.is_heading, next_chunks.reorder_below_headings),
-        ("answers", next_chunks.rows_after, lambda chunk, *_: next_chunks.asks(chunk), by_questions),
-    ):
-        if later := rows_of(pool, first):
-            yield ReorderStage(name, len(first), reorder, partial(_later_rows, pool, later, leads))
+    if below := next_chunks.rows_below(pool, first):
+        more = partial(_later_rows, pool, below, next_chunks.is_heading)
+        yield ReorderStage("headings", len(first), next_chunks.reorder_below_headings, more)
+    if after := next_chunks.rows_after(pool, first):
+        more = partial(_later_rows, pool, after, lambda chunk, *_: next_chunks.asks(chunk))
+        by_questions = partial(next_chunks.reorder_answers, query=request.asked)
+        yield ReorderStage("answers", len(first), by_questions, more)
 
 
 def _later_rows(
