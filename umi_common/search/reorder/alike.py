@@ -6,8 +6,8 @@ directly before it. Finally the i-th of them gets the score of the former i-th (
 
 Candidate a passes b if its words are those of the query, in the same order, and score(a) >= `EQUAL_SCORE` * score(b);
 but not if only a is a question and both hold the same words of the query, because b may be its answer. It also passes b
-with such a score if b has only words of the query, and a holds these and more of them: asked "Who replaced the roof in
-Cork?", "Cork roof" says nothing. Otherwise, candidate a passes candidate b if both are alike,
+with such a score if b has only words of the query, and content(a) is larger than content(b): asked "Who replaced the
+roof in Cork?", "Cork roof" says nothing. Otherwise, candidate a passes candidate b if both are alike,
 
     common(words(a), words(b)) + common(pairs(a), pairs(b)) >= `SHARED`
     score(a) >= `SCORE` * score(b)
@@ -177,7 +177,7 @@ def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools |
             may_answer = a.content == b.content and asks(best.chunks[one]) != asks(best.chunks[other])
             if not may_answer:
                 return equal[one] and scores[one] >= EQUAL_SCORE * scores[other]
-        if b.all and b.all < a.all & asked.all:
+        if b.all and b.all <= asked.all and b.content < a.content:
             return bool(scores[one] >= EQUAL_SCORE * scores[other])
         if scores[one] < SCORE * scores[other]:
             return False
