@@ -58,6 +58,11 @@ def test_a_month_or_a_week_is_its_first_day(written, day):
     assert read_time(written) == day
 
 
+def test_a_clock_time_of_digits_may_be_before_or_behind_the_year():
+    assert read_time("Nov 18 0915 2026") == read_time("Nov 18 2026 0915") == utc(2026, 11, 18, 9, 15)
+    assert read_time("Nov 18 091500 UTC 2026") == utc(2026, 11, 18, 9, 15)
+
+
 def test_noon_and_midnight_on_a_clock_of_twelve_hours():
     assert read_time("11/18/2026 12:05 AM") == utc(2026, 11, 18, 0, 5)
     assert read_time("11/18/2026 12:05 PM") == utc(2026, 11, 18, 12, 5)
@@ -73,6 +78,7 @@ def test_a_date_with_equal_day_and_month_is_one_either_way():
         *("05/06/2026", "5-6-2026", "31.2.2026", "11.18.2026", "18/18/2026", "2026-13-45", "18.11.26", "2026-W60"),
         *("2026", 2026, "00:01:23", "next week", "version 1.2.2024", "2026-11-18 10:15 CST", "2026-11-18 Mars/Base"),
         *("2026-11-18 ../../etc/passwd", "2026-11-18T25:00", "", " ", "9" * 99, float("nan")),
+        *("2026-11-18 +3 days", "2026-11-18 10:15 -5 hours", "18.11.2026 +0100 maybe"),
         *(20261118101500, True, None, [1], float("inf"), 10**400, "2026-11-18 to 2026-11-20", "01/02/03"),
     ],
 )

@@ -48,15 +48,15 @@ _DATES = [
     )
 ]
 """Patterns of dates. A weekday may precede each date."""
-_YEAR_LAST = re.compile(r"([a-z]{3} \d\d?) (\d\d?:[\d:]+)((?: [\w+-]+)?) (\d{4})", re.IGNORECASE)
-"""Times as C, Git and Unix write them: "Nov 18 10:15:00 2026", "Nov 18 10:15:00 UTC 2026"."""
+_YEAR_LAST = re.compile(r"([a-z]{3} \d\d?) (?!(?:19|20)\d\d )([\d:]+)((?: [\w+-]+)?) (\d{4})", re.IGNORECASE)
+"""Times as C, Git and Unix write them: "Nov 18 10:15:00 2026", "Nov 18 10:15:00 UTC 2026"; not "Nov 18 2026 0915"."""
 _CLOCK_AND_ZONE = re.compile(
     r"(?:(?:T|[ ,]+(?:at |um )?)?(?P<hour>\d\d?)"
     r"(?::?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,](?P<fraction>\d+))?)?)?"
     r"(?: ?(?P<half>[ap])\.?m\.?)?(?: Uhr)?)? *(?P<zone>.*)",
     re.IGNORECASE,
 )
-_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d\d?):?(\d\d)?(?: [a-z]{2,5})?", re.IGNORECASE)
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d\d?)(?::?(\d\d)(?-i: [A-Z]{3,5})?)?", re.IGNORECASE)
 
 
 def read_time(value: object, what: str = "time") -> datetime | None:

@@ -59,8 +59,8 @@ class SourceEnds(KnownSources):
         keys = {REF_DOC_ID, SOURCE_KEY, self.keys.source or SOURCE_KEY}
         # The metadata of source "5" may hold the number 5; one beyond 64 bits cannot be stored.
         stated = (plain_value(node.metadata.get(key)) for node in nodes for key in keys)
-        numbers = [value for value in stated if isinstance(value, (int, float)) and abs(value) < 2**63]
-        conditions = [{key: {"$in": [*sorted(sources), *numbers]}} for key in sorted(keys)]
+        numbers = {repr(value): value for value in stated if isinstance(value, (int, float)) and abs(value) < 2**63}
+        conditions = [{key: {"$in": [*sorted(sources), *numbers.values()]}} for key in sorted(keys)]
         for chunks in chain(pages(self.store, where=parse_filter({"$or": conditions})), self._pending):
             self._note(chunks)
 

@@ -214,6 +214,8 @@ class Colour(Enum):
         (np.array([[1.5, 2.0]]), [[1.5, 2.0]]),
         (np.array(3), 3),
         (np.array(["2024-05-01"], "datetime64[ns]"), ["2024-05-01T00:00:00"]),
+        (np.array(["2024-05-01"], "datetime64[D]"), ["2024-05-01"]),
+        (np.ma.masked_array([1, 2], [False, True]), [1, None]),
         (Colour.RED, "red"),
         (UUID(int=5), "00000000-0000-0000-0000-000000000005"),
         (PurePosixPath("a/b"), "a/b"),

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 
+import numpy as np
 import pytest
 from llama_index.core import Document, MockEmbedding, StorageContext, VectorStoreIndex, load_index_from_storage
 from llama_index.core.base.llms.types import ChatMessage
@@ -171,6 +172,11 @@ async def test_each_mode_means_what_it_says(filled):
 def test_a_mode_that_umi_has_not_is_refused_and_not_silently_dense(filled, mode):
     with pytest.raises(ConfigError, match=getattr(mode, "value", mode)):
         found(filled, "cats", mode=mode)
+
+
+def test_an_alpha_of_numpy_is_a_number(filled):
+    query = {"query_embedding": filled.embed_model.get_query_embedding("cats"), "mode": Mode.HYBRID}
+    assert found(filled, "cats", alpha=np.float32(0.5), **query) == found(filled, "cats", alpha=0.5, **query)
 
 
 @pytest.mark.parametrize("alpha", [2.0, "0.5"])
@@ -493,6 +499,13 @@ def test_messages_added_after_a_restart_follow_the_stored_ones_if_the_session_is
         with UmiVectorStore(HashEmbedder(8), str(tmp_path)) as store:
             store.add([node(str(number), f"message {number}", source=session)])
             assert store.client.get([str(number)])[0].position == number
+
+
+def test_many_messages_with_one_number_as_session_are_added_at_once(monkeypatch):
+    monkeypatch.setattr("umi_common.filters.parse.VALUES_MAX", 20)
+    with UmiVectorStore(HashEmbedder(8)) as store:
+        store.add([node(str(number), f"message {number}", source=5) for number in range(30)])
+        assert store.client.get(["29"])[0].position == 29
 
 
 def test_a_message_that_could_not_be_embedded_leaves_its_place_to_the_next():

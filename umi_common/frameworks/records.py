@@ -189,7 +189,9 @@ def position_in_metadata(value: object, otherwise: int | None = None) -> int | N
 
 
 def _plain(value: Any, what: str) -> Any:
-    value = plain_value(value[()] if isinstance(value, np.ndarray) else value)  # [()]: the scalar of a 0-d array
+    if isinstance(value, np.ndarray):  # `tolist` makes ints of nanoseconds
+        value = (value.astype("datetime64[us]") if value.dtype == "datetime64[ns]" else value).tolist()
+    value = plain_value(value)
     if value is None or isinstance(value, bool):
         return value
     for kind in (str, int, float):
@@ -197,7 +199,7 @@ def _plain(value: Any, what: str) -> Any:
             return kind(value)
     if isinstance(value, (set, frozenset)):
         return sorted((_plain(item, what) for item in value), key=repr)
-    if isinstance(value, (list, tuple, np.ndarray)):
+    if isinstance(value, (list, tuple)):
         return [_plain(item, what) for item in value]
     if isinstance(value, Mapping):
         for key in value:
