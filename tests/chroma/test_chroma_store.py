@@ -702,6 +702,45 @@ def test_a_time_that_another_program_changes_is_followed_also_beside_a_fraction(
         assert found(store, "dated", time_range=(march, may)) == ["x"]
 
 
+def test_a_source_position_or_time_that_another_program_writes_replaces_the_one_that_the_metadata_lacked(collection):
+    march, may = (datetime(2024, month, 1, tzinfo=timezone.utc) for month in (3, 5))
+    with ChromaStore(collection, MODEL) as store:
+        store.add([Chunk("x", "A dated text.", source="chat", position=1, event_time=may)])
+        store.add([Chunk("y", "Another dated text.", source="chat", position=2, event_time=may)])
+        collection.update("x", metadatas={"timestamp": march.isoformat(), "owner": "Priya"})
+        assert found(store, "dated", time_range=(march, may)) == ["x"]
+        chunk = store.get(["x"])[0]
+        assert (chunk.source, chunk.position, chunk.event_time) == ("chat", 1, march)
+        assert [near.id for near in store.neighbours(["y"], reach=1)["y"]] == ["x", "y"]
+        collection.update("x", metadatas={"source": "book", "position": 7})
+        chunk = store.get(["x"])[0]
+        assert (chunk.source, chunk.position, chunk.event_time) == ("book", 7, march)
+        assert found(store, "dated", where={"source": "book"}) == ["x"]
+        assert [near.id for near in store.neighbours(["y"], reach=1)["y"]] == ["y"]
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_fraction_that_another_program_removes_is_gone_from_hits_and_filters(collection, tmp_path, reopened):
+    store = ChromaStore(collection, MODEL, tmp_path / "index")
+    store.add([Chunk("x", "A shared text.", metadata={"share": 0.5, "owner": None, "page": 3, "_umi": 0.5})])
+    assert found(store, "shared", where={"share": {"$gt": 0}}) == ["x"]
+    collection.update("x", metadatas={"share": None, "page": None})
+    if reopened:
+        store.close()
+        store = ChromaStore(collection, MODEL, tmp_path / "index")
+    assert store.get(["x"])[0].metadata == {"owner": None, "_umi": 0.5}
+    assert found(store, "shared", where={"share": {"$gt": 0}}) == []
+    assert "x" in found(store, "shared", where={"share": {"$ne": 0.5}})
+    store.close()
+
+
+def test_a_record_of_an_older_version_gives_the_source_position_and_time_under_umis_key():
+    own = '{"metadata": {"n": 0.5}, "source": "chat", "position": 3, "time": 1577836800000000}'
+    chunk = chunk_of_record(Record("x", "A text.", {KEY: own, "n": 0.5, "source": "m"}), reader(PlaceKeys()))
+    assert (chunk.source, chunk.position, chunk.metadata) == ("chat", 3, {"n": 0.5, "source": "m"})
+    assert chunk.event_time == datetime(2020, 1, 1, tzinfo=timezone.utc)
+
+
 def test_what_another_program_wrote_under_umis_key_makes_a_skipped_record_and_no_error(collection):
     with ChromaStore(collection, MODEL) as store:
         collection.update("t1", metadatas={"_umi": "hello"})

@@ -4,7 +4,9 @@ The chunk's text is the record's document. Metadata that Chroma can hold is the 
 under the key `_umi`, which a record has only if it is needed: metadata that Chroma cannot hold (None, mixed lists, some
 keys), the search text, and source, position and time unless the record's metadata gives the same values. Floats are in
 the metadata and under `_umi`, because a server may lose their last bit. If another program later changes the text or
-the metadata, its values replace the older ones under `_umi`.
+the metadata, its values replace the older ones under `_umi`, and a float that it removes is gone. So `_umi` also has a
+digest of the text if it has a search text, and, under `instead_of`, the source, position and time that the metadata
+gave when umi wrote the record. Older versions did not write `instead_of`; then the values under `_umi` count.
 """
 
 from __future__ import annotations
@@ -61,15 +63,17 @@ def chunk_of_record(record: Record, read: ReadRecord) -> Chunk:
     try:
         more = json.loads(own)
         added = _added(more["metadata"], stated)
-        fields = {name: more[name] for name in ("source", "position") if name in more}
-        if "time" in more:
-            fields["event_time"] = None if more["time"] is None else from_microseconds(more["time"])
-        if "text_digest" not in more or more["text_digest"] == text_digest(text):
-            fields["search_text"] = more.get("search_text")
+        place, instead_of = _place_fields(more), _place_fields(more.get("instead_of", {}))
+        same_text = "text_digest" not in more or more["text_digest"] == text_digest(text)
+        search_text = {"search_text": more.get("search_text")} if same_text else {}
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise InvalidChunk(f"record {record.id!r:.80}: {KEY} is {own!r:.80}; expected JSON that umi wrote") from error
     chunk = read(record.id, text, stated | added)
-    return replace(chunk, id=record.id, text=text, metadata={**chunk.metadata, **added}, **fields)
+    for name, given in instead_of.items():
+        if getattr(chunk, name) != given:  # another program has changed the metadata
+            place.pop(name, None)
+    metadata = {**chunk.metadata, **added}
+    return replace(chunk, id=record.id, text=text, metadata=metadata, **place, **search_text)
 
 
 def readable_chunk(record: Record | None, read: ReadRecord) -> Chunk | None:
@@ -96,11 +100,11 @@ def metadata_of_record(chunk: Chunk, read: ReadRecord) -> dict[str, Any]:
         return stated
     metadata = {key: value for key, value in chunk.metadata.items() if key not in stated or isinstance(value, float)}
     more: dict[str, Any] = {"metadata": metadata}
-    for name in ("source", "position"):
-        if getattr(as_read, name) != getattr(chunk, name):
-            more[name] = getattr(chunk, name)
-    if as_read.event_time != chunk.event_time:
-        more["time"] = None if chunk.event_time is None else microseconds(chunk.event_time)
+    as_read = chunk_of_record(Record(chunk.id, chunk.text, {**stated, KEY: json.dumps(more)}), read)
+    own, given = _place(chunk), _place(as_read)
+    if differing := [name for name in own if own[name] != given[name]]:
+        more |= {name: own[name] for name in differing}
+        more["instead_of"] = {name: given[name] for name in differing}
     if chunk.search_text is not None:
         more |= {"search_text": chunk.search_text, "text_digest": text_digest(chunk.text)}
     return {**stated, KEY: json.dumps(more)}
@@ -128,7 +132,27 @@ def _unnested(stated: dict[str, Any]) -> dict[str, Any]:
     return stated if nested is None else nested | {key: stated[key] for key in stated if key != NESTED_KEY}
 
 
+def _place(chunk: Chunk) -> dict[str, Any]:
+    """Source, position and time (microseconds since 1970) of a chunk, as they are under `_umi`."""
+    time = None if chunk.event_time is None else microseconds(chunk.event_time)
+    return {"source": chunk.source, "position": chunk.position, "time": time}
+
+
+def _place_fields(own: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a chunk for those of source, position and time that are in `own`, see `_place`."""
+    fields = {name: own[name] for name in ("source", "position") if name in own}
+    if "time" in own:
+        fields["event_time"] = None if own["time"] is None else from_microseconds(own["time"])
+    return fields
+
+
 def _added(more: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata under `_umi`, without the keys that now have another value in the record."""
+    """The metadata under `_umi`, without the keys that another program has changed or removed in the record.
+
+    A float that Chroma can hold was also in the record's metadata, so it was removed if it is missing there.
+    """
+    floats = {key: value for key, value in more.items() if key != KEY and isinstance(value, float)}
     held = {key: value for key, value in more.items() if key not in stated or same_float(value, stated[key])}
+    for key in (chroma_metadata(floats) or {}).keys() - stated.keys():
+        del held[key]
     return {key: tuple(value) if isinstance(value, list) else value for key, value in held.items()}
