@@ -117,7 +117,7 @@ _PAST = re.compile(r"\b(?:did|was|were|had|said|told|\w{2,}ed)\b", re.I)
 """A query with a word of `_PRESENT` and none of `_PAST` asks about the present or future: "is my appointment on
 Friday?"."""
 _ANY_DAY = re.compile(
-    r"(?:am|vom|zum|le|du|au|el|del|al|il|dal|em|do|na|op|van|an|zu|à|a|met)\s"
+    r"(?:am|vom|zum|le|du|au|el|del|al|il|dal|em|do|dia|na|op|van|an|zu|à|a|met)\s"
     r"(?:[^\W\d]+,?\s(?:den\s)?(?=\d))?(?:\d+\S*\s(?:de\s)?)?\S+",
     re.I,
 )

@@ -84,10 +84,9 @@ HINTS = frozenset(
         "oggi ontem anteontem hoje gisteren eergisteren vandaag vorige afgelopen volgende deze geleden matin mañana "
         "anoche soir stasera vanavond seit sinds depuis desde demain domani dopodomani amanhã overmorgen"
     ).split()
-) | {form for form, word in _ENGLISH.items() if word not in {*NUMBERS, "few"} and form not in {"an", "week", *MONTHS}}
-"""Each phrase for a period in a European language has one of these words, or a month that English spells alike
-("August") and one of `BESIDE_MONTHS`. English words are left out, and so are numbers, which have a unit beside them."""
-BESIDE_MONTHS = frozenset({"am", "im", "em", "op", "van", "vom", "zum", "bis"})
+) | {form for form, word in _ENGLISH.items() if word not in {*NUMBERS, "few"} and form not in {"an", "week"}}
+"""Each phrase for a period in a European language has one of these words. They hold months that English spells alike
+("August"), but no other English words, and no numbers, which have a unit beside them."""
 _CHINESE_HINT = re.compile("[天晚早周期月年]")
 
 
@@ -205,5 +204,4 @@ def further_rules(query: str) -> list[Rule]:
     """The rules of this file; [] if the query has no word of their phrases, which saves half a millisecond."""
     hyphenated = re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", query.lower())
     words = {part for word in hyphenated for part in (word, *word.split("-"))}
-    named = words & HINTS or (words & BESIDE_MONTHS and not words.isdisjoint(MONTHS))
-    return _rules() if named or _CHINESE_HINT.search(query) else []
+    return _rules() if words & HINTS or _CHINESE_HINT.search(query) else []

@@ -37,8 +37,10 @@ from umi_common.query.time.stated import LONGEST_DAY
 from umi_common.query.time.vocabulary import SINCE, WEEKDAYS, counted, words_of
 
 _WORD = rf"(?P<word>since|before|prior to|after|until|till|up to|by|between|from|{THAN}|{SINCE})"
-_WORD_IN_FRONT = time_pattern(rf"(?<!\w)(?<!the\s)(?<!our\s){_WORD} (?:the |on |in )?$")
-"""A word that changes A, at the end of the text before A: "until the "; not a noun, as in "the after"."""
+_WORD_IN_FRONT = time_pattern(
+    rf"(?<!\w)(?<!the\s)(?<!our\s){_WORD} (?:(?:the|on|in|de[mnr]?|la|el|het|(?<=desde\s)[ao]) |l')?$"
+)
+"""A word that changes A, at the end of the text before A: "until the ", "seit dem "; not a noun, as in "the after"."""
 _FIRST_WORD = time_pattern(rf"{_WORD}\b")
 """A word that changes A, at the beginning of A's own phrase: "since Friday"."""
 _NOT = time_pattern(r"(?<!\w)(?:not|no) $")

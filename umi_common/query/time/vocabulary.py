@@ -8,8 +8,8 @@ from umi_common import times
 from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
 
-BEFORE_DATE = "(?:am|vom|zum|den|du|le|au|del?|el|al|il|dal|em|do|dia|op|van)"
-"""A pattern of the words before a date in other languages: "am 3. Mai"."""
+BEFORE_DATE = r"(?:am|vom|zum|de[mn]|du|le|au|del?|el|al|il|dal|em|do(?= \S+ de )|dia|op|van)"
+"""A pattern of the words before a date in other languages: "am 3. Mai", "do 3 de maio"; not "did we do 3 April"."""
 
 
 def _list(words: str) -> list[str]:
