@@ -105,7 +105,15 @@ def test_a_line_defines_the_name_with_which_it_begins(line, name, defines):
 
 @pytest.mark.parametrize(
     ("query", "option"),
-    [("what is --force?", "--force"), ("use `--force`", "--force"), ("quiet (-q)", "-q"), ("--max-len=5", "--max-len")],
+    [
+        ("what is --force?", "--force"),
+        ("use `--force`", "--force"),
+        ("quiet (-q)", "-q"),
+        ("--max-len=5", "--max-len"),
+        ("what does [--force] do", "--force"),
+        ("what is **--force**?", "--force"),
+        ("what is \u201c--force\u201d?", "--force"),
+    ],
 )
 def test_an_option_is_found_with_the_signs_that_a_sentence_puts_around_it(query, option):
     (name,) = program_names_in(query)

@@ -79,7 +79,7 @@ def program_names_in(query: str) -> list[re.Pattern[str]]:
 
 def _without_signs(word: str) -> str:
     """A word without the punctuation and brackets around it, and without arguments of a call."""
-    word = word.strip("'\"`,.;:!?").removeprefix("(")
+    word = word.strip("'\"`\u2018\u2019\u201c\u201d*,.;:!?[]{}<>").removeprefix("(")
     if word.count("(") < word.count(")"):
         word = word.removesuffix(")")
     return re.sub(r"\([^)].*$", "", word)
