@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
-from numbers import Real
 from typing import Any
 
+import numpy as np
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -484,7 +484,7 @@ def _mode_settings(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[
         )
     if mode == VectorStoreQueryMode.DEFAULT or alpha is None:
         return "hybrid", {}
-    if not isinstance(alpha, Real) or not 0 <= alpha <= 1:
+    if not isinstance(alpha, (int, float, np.number)) or not 0 <= alpha <= 1:
         raise ConfigError(f"alpha {alpha!r}: expected 0 (the lexical arm alone) to 1 (the dense arm alone)")
     if alpha in (0, 1):
         return "vector" if alpha else "text", {}
