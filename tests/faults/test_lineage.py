@@ -153,25 +153,27 @@ def test_a_copied_folder_may_go_its_own_way(tmp_path):
         check(store, chunks(0, 10) + chunks(21, 10))
 
 
-@pytest.mark.skipif(os.name == "nt", reason="an open file cannot be deleted on Windows")
-def test_a_log_lost_after_a_crash_is_still_told_from_a_copy_put_back(tmp_path):
-    """The mark says what was acknowledged in the same session."""
+def store_without_its_log(tmp_path):
+    """The path of a store whose writer was killed, and whose log was then lost with acknowledged writes."""
     path = tmp_path / "store"
     with opened(path) as store:
         store.add(chunks(0, 20))
     killed_after(path, 40, 5)
     (path / "umi.db-wal").unlink()
+    return path
+
+
+@pytest.mark.skipif(os.name == "nt", reason="an open file cannot be deleted on Windows")
+def test_a_log_lost_after_a_crash_is_still_told_from_a_copy_put_back(tmp_path):
+    """The mark says what was acknowledged in the same session."""
+    path = store_without_its_log(tmp_path)
     with pytest.raises(LedgerDamaged, match=r"acknowledged.*umi\.mark"):
         opened(path)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="an open file cannot be deleted on Windows")
 def test_reindexing_reports_a_lost_log_and_does_not_take_the_loss_for_the_whole_store(tmp_path):
-    path = tmp_path / "store"
-    with opened(path) as store:
-        store.add(chunks(0, 20))
-    killed_after(path, 40, 5)
-    (path / "umi.db-wal").unlink()
+    path = store_without_its_log(tmp_path)
     with pytest.raises(LedgerDamaged, match=r"acknowledged.*umi\.mark"):
         HybridStore.reindex(path, embedder=HashEmbedder(32))
     with pytest.raises(LedgerDamaged, match=r"acknowledged.*umi\.mark"):

@@ -606,6 +606,24 @@ def test_a_heading_of_two_words_does_not_hide_the_entries_on_them():
     assert {hit.chunk.id for hit in found if STAGE in hit.stages} >= {"open", "close"}
 
 
+def test_who_asks_for_the_meaning_of_a_heading_gets_the_text_below_it_first():
+    parts = ("Battery", "Charger", "Filter", "Pump", "Valve", "Hinge", "Motor", "Fuse", "Sensor")
+    with HybridStore.open() as store:
+        for at, part in enumerate(parts):
+            other = parts[at - 3].lower()
+            text = (
+                f"{part} and {other}: check the part monthly. Clean it with a dry cloth and keep it away from water; "
+                f"replace it after two years at the latest, because the seal of the {other} wears out in the sun."
+            )
+            store.add([Chunk(f"heading {part}", part, source="manual", position=2 * at)])
+            store.add([Chunk(f"text {part}", text, source="manual", position=2 * at + 1)])
+            note = f"The {part.lower()} of the {other} was sold to a {part.lower()} dealer."
+            store.add([Chunk(f"note {part}", note)])
+        umi = DualRetriever(store)
+        firsts = [umi.search(f"explain {part.lower()}", now=NOW).ids[0] for part in parts]
+    assert firsts == [f"text {part}" for part in parts]
+
+
 @pytest.mark.parametrize(
     ("query", "heads"),
     [

@@ -217,11 +217,11 @@ def text_in(encoding: str, content: bytes, errors: str = "strict") -> str | None
         codec = codecs.lookup(encoding).name
         if codec in _USUAL:
             return content.decode()
-        if codec != "punycode":  # takes quadratic time, and is no encoding of texts
-            return utf8_text(content.decode(_WIDER.get(codec, codec), errors))  # UTF-7 may hold lone surrogates
+        if codec == "punycode":  # takes quadratic time, and is no encoding of texts
+            return None
+        return utf8_text(content.decode(_WIDER.get(codec, codec), errors))  # UTF-7 may hold lone surrogates
     except (LookupError, ValueError):
-        pass
-    return None
+        return None
 
 
 def _declared_text(content: bytes) -> str | None:
