@@ -14,7 +14,15 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from umi_common import DualRetriever, HybridStore, TokenBudget
-from umi_common.errors import InputError, InvalidChunk, InvalidTimeRange, MissingExtra, UmiError, writing
+from umi_common.errors import (
+    InputError,
+    InvalidChunk,
+    InvalidTimeRange,
+    MissingExtra,
+    UmiError,
+    optional_module,
+    writing,
+)
 from umi_common.search import rank
 from umi_common.search.reorder import stages
 from umi_common.sim import HashEmbedder
@@ -144,6 +152,13 @@ def test_the_error_for_a_missing_package_says_the_same_after_a_copy_or_in_anothe
     error = MissingExtra("pypdf", "files")
     assert str(copy.copy(error)) == str(error)
     assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301 - our own bytes
+
+
+def test_an_installed_package_that_cannot_be_loaded_is_not_said_to_be_missing(tmp_path, monkeypatch):
+    (tmp_path / "broken_package.py").write_text("raise ImportError('built for another version of numpy')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError, match="another version of numpy"):
+        optional_module("broken_package", "broken-package")
 
 
 def test_a_folder_with_a_name_that_is_too_long_cannot_be_written_to(tmp_path):

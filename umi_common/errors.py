@@ -201,10 +201,11 @@ def optional_module(module: str, package: str, extra: str | None = None) -> Any:
     """The imported module.
 
     Raises:
-        MissingExtra: If the module cannot be imported; its message says to install `extra` of umi, or if that is None
-            `package`.
+        MissingExtra: If the module, or one that it imports, is not installed; its message says to install `extra` of
+            umi, or if that is None `package`.
+        ImportError: If the module is installed but cannot be loaded.
     """
     try:
         return import_module(module)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise MissingExtra(package, extra) from error
