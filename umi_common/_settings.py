@@ -88,6 +88,8 @@ class WatchedFile:
     """
 
     def __init__(self, path: str | Path, seconds: float) -> None:
+        if not (isinstance(seconds, (int, float)) and seconds >= 0):
+            raise ConfigError(f"seconds is {seconds!r:.80}; expected a number of seconds, at least 0")
         self.path = Path(path).expanduser().absolute()
         self._seconds = seconds
         self._stamp = self._stamp_now()

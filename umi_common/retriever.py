@@ -112,8 +112,8 @@ class DualRetriever(Closing):
 
     @property
     def config(self) -> UmiConfig:
-        """The settings in force."""
-        return self._components.config
+        """The settings in force; `analyzer` and `embedder` are those of the store."""
+        return _with_settings_of(self.store, self._components.config, ())
 
     def reconfigure(self, config: UmiConfig | None = None, **changes: Any) -> UmiConfig:
         """Change the settings of later searches, and return the settings; running searches keep the earlier settings.
@@ -128,15 +128,14 @@ class DualRetriever(Closing):
                 Nothing is changed then.
         """
         check_settings(config)
+        before = self._components.config
         base = self.config if config is None else config
         new = base.replaced(**changes) if changes else base
         stated = changes.keys() | (set() if config is None else config.model_fields_set)
-        changed = [name for name in STORE_STAGES if getattr(new, name) != getattr(self.config, name)]
+        changed = [name for name in STORE_STAGES if getattr(new, name) != getattr(before, name)]
         new = _with_settings_of(self.store, new, stated.intersection(changed))
-        self.config.checked_live_change(new)
-        log.debug(
-            "settings: %s", ", ".join(name for name, stage in new if stage != getattr(self.config, name)) or "same"
-        )
+        before.checked_live_change(new)
+        log.debug("settings: %s", ", ".join(name for name, stage in new if stage != getattr(before, name)) or "same")
         self._components = self._components_for(new, self._components)
         return new
 
@@ -161,7 +160,8 @@ class DualRetriever(Closing):
         by `with_config` do not watch the file.
 
         Raises:
-            ConfigError, ReindexRequired: If the file is missing, wrong or needs another index when `watch` is called.
+            ConfigError, ReindexRequired: If `seconds` is no number, or if the file is missing, wrong or needs another
+                index when `watch` is called.
         """
         from umi_common._settings import WatchedFile  # here, because pydantic-settings is slow to import
 
@@ -227,7 +227,7 @@ class DualRetriever(Closing):
 
         Searches that wait at the same time share one call of the embedder.
         """
-        return await adrive(self._search(query, **options), self._workers, on_loop=bool(options.get("on_stage")))
+        return await adrive(self._search(query, **options), self._workers, on_loop=options.get("on_stage") is not None)
 
     def search_many(
         self,
@@ -257,7 +257,8 @@ class DualRetriever(Closing):
         **options: Unpack[SharedOptions],
     ) -> list[SearchResult]:
         """`search_many` for an event loop; same arguments, results and errors."""
-        return await adrive(self._many(queries, on_stages, options), self._workers, on_loop=any(on_stages or ()))
+        on_loop = any(each is not None for each in on_stages or ())
+        return await adrive(self._many(queries, on_stages, options), self._workers, on_loop=on_loop)
 
     def get_context(
         self,
@@ -309,7 +310,7 @@ class DualRetriever(Closing):
         return [request.query, *(rewriting.variations(request.query, request.history).variations if rewriting else ())]
 
     def metrics(self) -> SearchMetrics:
-        """Counts of the searches of this retriever and its copies, their times, and the parts that failed."""
+        """Counts of the searches of this retriever and its copies, their times, and how many lost a part."""
         return self._counter.metrics
 
     merge_rrf = staticmethod(merge_rrf)
@@ -317,6 +318,7 @@ class DualRetriever(Closing):
     def __copy__(self) -> Self:  # without it, copy.copy would call __reduce__, which makes new threads and caches
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
+        other._watched = copy.copy(self._watched)  # each copy checks the file for itself
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -364,20 +366,11 @@ class DualRetriever(Closing):
     def _search(self, query: str, *, on_stage: OnStage | None = None, **options: Any) -> Body[SearchResult]:
         return search_body(self._current_components(), self._checked([query], options)[0], on_stage)
 
-    def _context(
-        self,
-        query: str,
-        *,
-        budget: TokenBudget | int | None = None,
-        policy: AssemblyPolicy | None = None,
-        counter: Any = None,
-        limit: int = 50,
-        on_stage: OnStage | None = None,
-        **options: Any,
-    ) -> Body[AssembledContext]:
+    def _context(self, query: str, *, limit: int = 50, **options: Any) -> Body[AssembledContext]:
         refuse_unknown_options(options, ContextOptions.__annotations__, TypeError)
+        arguments = [options.pop(name, None) for name in ("budget", "policy", "counter", "on_stage")]
         (request,) = self._checked([query], {**options, "limit": limit})
-        return context_body(self._current_components(), request, budget, policy, counter, on_stage)
+        return context_body(self._current_components(), request, *arguments)
 
     def _many(
         self, queries: Sequence[str], on_stages: Sequence[OnStage | None] | None, options: SharedOptions

@@ -511,6 +511,24 @@ def chunk(id, text):
     return Chunk(id, text, metadata={"user": "ann"}, event_time=NOW)
 
 
+class Told(list):
+    """A list of (stage, thread) that is an `on_stage`; empty, and so false, until the first stage."""
+
+    def __call__(self, name):
+        self.append((name, threading.get_ident()))
+
+
+async def test_a_list_that_collects_stages_is_called_on_the_event_loop(store):
+    umi, here = DualRetriever(store), threading.get_ident()
+    for search in (
+        lambda told: umi.asearch("Acme", on_stage=told),
+        lambda told: umi.aget_context("Acme", on_stage=told),
+        lambda told: umi.asearch_many(["Acme"], on_stages=[told]),
+    ):
+        await search(told := Told())
+        assert {thread for _, thread in told} == {here}
+
+
 async def every_way(umi, query, on_stage):
     """(way, result) of each way to search."""
     yield "search", umi.search(query, on_stage=on_stage, now=NOW)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
+import pickle
 
 import pytest
 from langchain_core.documents import Document
@@ -107,6 +109,25 @@ def test_a_file_with_a_relative_path_is_watched_after_the_process_changed_its_di
     assert umi.config.fusion.rrf_k == 20
 
 
+@pytest.mark.parametrize("seconds", ["1", None, float("nan"), -1])
+def test_a_wrong_number_of_seconds_is_refused_when_the_file_is_named_and_not_by_every_search(store, file, seconds):
+    umi = DualRetriever(store)
+    with pytest.raises(ConfigError, match="seconds is .*; expected a number of seconds, at least 0"):
+        umi.watch(file, seconds=seconds)
+    assert umi.search("Bob").ids
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
+def test_a_retriever_and_its_copy_both_notice_a_changed_file(store, file, duplicate):
+    umi = DualRetriever(store)
+    umi.watch(file, seconds=0)
+    twin = duplicate(umi)
+    rewrite(file, "[fusion]\nrrf_k = 20\n")
+    for each in (umi, twin):
+        each.search("Bob")
+        assert each.config.fusion.rrf_k == 20
+
+
 def test_a_file_without_an_analyzer_goes_with_any_store(file):
     german = UmiConfig(analyzer={"language": "german"})
     with HybridStore.open(embedder=HashEmbedder(64), config=german) as store:
@@ -151,6 +172,17 @@ def test_settings_of_the_embedder_act_in_the_store_and_are_refused_elsewhere(sto
     store.reconfigure(store.config.replaced(embedder={"batch_texts": 3}))
     assert DualRetriever(store, config=fewer).config.embedder.batch_texts == 3
     assert umi.reconfigure(umi.config.replaced(mmr={"enabled": True})).embedder.batch_texts == 3
+
+
+def test_a_retriever_follows_the_settings_of_its_stores_embedder_and_can_then_be_pickled(tmp_path):
+    with HybridStore.open(tmp_path) as store:
+        umi = DualRetriever(store)
+        store.reconfigure(store.config.replaced(embedder={"batch_texts": 3}))
+        assert umi.config.embedder.batch_texts == 3
+        assert DualRetriever(store, config=umi.config).config == umi.config
+        pickled = pickle.dumps(umi)
+    with pickle.loads(pickled) as again:  # noqa: S301 our own bytes
+        assert again.config == umi.config
 
 
 def test_keeping_the_replies_of_the_llm_is_switched_on_and_off_while_the_retriever_is_open(tmp_path):
