@@ -188,6 +188,8 @@ def failing(*asked):
         (failing, "failed with RuntimeError"),
         (lambda *asked: None, "gave NoneType; expected (chunk or id, score) pairs"),
         (lambda *asked: ["apple"], "gave list; expected (chunk or id, score) pairs"),
+        (lambda *asked: ["t1", "t2"], "gave list; expected (chunk or id, score) pairs"),  # no pairs ("t", 1)
+        (lambda *asked: {"t1": 0.5}, "gave dict; expected (chunk or id, score) pairs"),
         (lambda *asked: [(7, 1.0)], "gave int and a score; expected a chunk or id and a finite number"),
         (lambda *asked: [("apple", float("nan"))], "gave str and a score; expected a chunk or id and a finite number"),
     ],
@@ -198,6 +200,12 @@ async def test_an_arm_that_fails_costs_its_hits_alone_and_is_named(store, search
     assert [(loss.part, loss.reason) for loss in result.degraded] == [("web", reason)]
     assert [(hit.chunk.id, hit.score) for hit in result] == [(hit.chunk.id, hit.score) for hit in plain]
     assert "graph" in signals_of(result, "fig")
+
+
+def test_a_pair_with_a_score_of_0_is_dropped_with_its_chunk(store):
+    new = Chunk("new", "red apples of the neighbours")
+    umi = made(store, arm((new, 0.0)), arm(("new", 0.9), name="graph"))
+    assert "new" not in umi.search("red apples").ids
 
 
 async def test_a_slow_arm_is_not_waited_for(store):

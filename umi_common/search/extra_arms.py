@@ -223,7 +223,10 @@ def _checked_hits(reply: ArmReply, depth: int) -> ArmHits:
     scores: dict[str, float] = {}
     chunks: dict[str, Chunk] = {}
     try:
-        pairs = [(found, float(score)) for found, score in list(reply)[:depth]]
+        best = list(reply)[:depth]
+        if any(isinstance(pair, str) for pair in best):  # "t1" would be read as the pair ("t", 1.0)
+            raise TypeError
+        pairs = [(found, float(score)) for found, score in best]
     except (TypeError, ValueError):
         raise BadReply(f"gave {type(reply).__name__}; expected (chunk or id, score) pairs") from None
     for found, score in pairs:
@@ -232,6 +235,6 @@ def _checked_hits(reply: ArmReply, depth: int) -> ArmHits:
         id = found.id if isinstance(found, Chunk) else found
         if score > 0:
             scores.setdefault(id, score)
-        if isinstance(found, Chunk):
-            chunks.setdefault(id, found)
+            if isinstance(found, Chunk):
+                chunks.setdefault(id, found)
     return ArmHits(scores, chunks)
