@@ -42,12 +42,13 @@ def weighted_rrf(
 
     Raises:
         ConfigError: If the lengths differ, a weight is negative or k <= 0.
+        InputError: If a ranking is a string or None.
 
     Source: Cormack, Clarke, Buettcher, SIGIR 2009; the weights are an extension.
     """
     parts: dict[str, list[float]] = {}
     for ranking, weight in zip(rankings, _checked(weights, len(rankings), k).tolist(), strict=True):
-        for rank, id in enumerate(dict.fromkeys(ranking), start=FIRST_RANK):
+        for rank, id in enumerate(dict.fromkeys(_as_list(ranking)), start=FIRST_RANK):
             parts.setdefault(id, []).append(weight / (k + rank))
     scores = [(id, math.fsum(part)) for id, part in parts.items()]  # fsum: the order of lists changes no sum
     return sorted(scores, key=lambda item: (-item[1], item[0]))
@@ -68,10 +69,7 @@ def merge_rrf(*lists: Iterable[Any], k: float = RRF_K) -> list[Any]:
         ConfigError: If k <= 0.
         InputError: If one of the lists is a string or None, or an item is neither an id nor an object with one.
     """
-    for each in lists:
-        if isinstance(each, str) or not isinstance(each, Iterable):
-            raise InputError(f"a list is {each!r:.80}; expected a list of ids, hits, chunks, documents or nodes")
-    given = [list(each) for each in lists]
+    given = [_as_list(each) for each in lists]
     if len(given) == 1 and all(isinstance(item, (list, tuple, SearchResult)) for item in given[0]):
         given = [list(each) for each in given[0]]
     ids = [[_id_of(item) for item in items] for items in given]
@@ -79,6 +77,12 @@ def merge_rrf(*lists: Iterable[Any], k: float = RRF_K) -> list[Any]:
     for id, item in zip(chain(*ids), chain(*given), strict=True):
         items.setdefault(id, item)
     return [items[id] for id, _ in weighted_rrf(ids, [1.0] * len(ids), k=k)]
+
+
+def _as_list(given: Any) -> list[Any]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InputError(f"a list is {given!r:.80}; expected a list of ids, hits, chunks, documents or nodes")
+    return list(given)
 
 
 def _id_of(item: Any) -> str:
@@ -140,11 +144,11 @@ def _shares(weights: npt.ArrayLike, count: int) -> Floats:
 def _checked(weights: npt.ArrayLike, count: int, k: float = RRF_K) -> Floats:
     """(count,) the weights; raises as `weighted_rrf`."""
     given = np.asarray(weights, dtype=np.float64)
-    if len(given) != count:
-        raise ConfigError(f"{len(given)} weights for {count} lists, arms or query variations; give one for each")
+    if given.shape != (count,):
+        raise ConfigError(f"{given.size} weights for {count} lists, arms or query variations; give one for each")
     if not (given >= 0).all():  # also refuses NaN
         raise ConfigError(f"fusion weights are {given.tolist()!r}; expected numbers >= 0")
-    if not k > 0:
+    if not (isinstance(k, (int, float, np.number)) and k > 0):
         raise ConfigError(f"rrf k is {k!r}; expected a number > 0")
     return given
 
