@@ -22,6 +22,7 @@ from umi_common import Chunk, DualRetriever, HybridStore, TokenBudget, UmiConfig
 from umi_common.errors import EmptyQuery, SearchUnavailable
 from umi_common.search.extra_arms import Arm
 from umi_common.sim import HashEmbedder, ScriptedLLM
+from umi_common.stores.search_counts import Histogram
 
 QUERY = "when did Zelda mention the giraffe in March 2023?"
 TEXTS = ["Zelda saw a giraffe, quibbling.", "The roofers want nine thousand.", "A giraffe sleeps.", "Zelda sings."]
@@ -183,6 +184,13 @@ def test_metrics_without_any_sdk(store):
     assert counted.fallback_rate == 0.25
     assert (sum(counted.hits.counts), counted.hits.total, counted.hits.mean, counted.hits.quantile(0.5)) == (4, 8, 2, 2)
     assert counted.milliseconds.total > 0 and counted.milliseconds.quantile(0.95) >= counted.milliseconds.quantile(0.5)
+
+
+def test_a_quantile_is_the_bound_of_the_bucket_that_holds_it():
+    hits = Histogram((1.0, 2.0, 5.0), (0, 55, 45, 0), 300.0)
+    assert [hits.quantile(share) for share in (0.0, 0.01, 0.55, 0.56, 1.0)] == [2, 2, 2, 5, 5]
+    assert Histogram((1.0, 2.0), (0, 0, 3), 30.0).quantile(0.0) == float("inf")
+    assert Histogram((1.0, 2.0), (0, 0, 0), 0.0).quantile(0.5) == 1
 
 
 def test_metrics_with_an_sdk(store, reader):

@@ -50,7 +50,8 @@ class Histogram:
     def quantile(self, share: float) -> float:
         """Upper bound of the bucket that holds the quantile `share`, 0..1. If the quantile exceeds the last bound, inf;
         if there are no values, the first bound."""
-        rank, seen = share * sum(self.counts), 0
+        values, seen = sum(self.counts), 0
+        rank = max(round(share * values, 6), min(1, values))  # rounded, because 0.55 * 100 is 55.000000000000001
         for bound, count in zip(self.bounds, self.counts, strict=False):
             seen += count
             if seen >= rank:
@@ -161,10 +162,8 @@ class DirectoryCounter(SearchCounter):
         is not synced: if the machine crashes, the counts may be lost.
         """
         due = always or time.monotonic() >= self._saved_at + SECONDS
-        if self._path is None or self._read_only or not due:
-            return
         counted = self.metrics
-        if counted == self._saved:
+        if self._path is None or self._read_only or not due or counted == self._saved:
             return
         unfinished = self._path.with_name(f"{FILE}.new")
         self._saved_at = time.monotonic()
@@ -186,7 +185,7 @@ def _read(path: Path) -> SearchMetrics | None:
         values = {each.name: saved[each.name] for each in fields(SearchMetrics)}
         for name, bounds in BOUNDS.items():
             values[name] = Histogram(bounds, tuple(values[name]["counts"]), values[name]["total"])
-        return zeros + SearchMetrics(**values)  # fails if a value is no number or a bucket is missing
+        return zeros + SearchMetrics(**values)  # the sum raises if a value is no number or a bucket is missing
     except FileNotFoundError:
         return zeros
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
