@@ -82,5 +82,6 @@ def test_a_whole_number_of_numpy_is_a_number_of_tokens():
     assert budget == TokenBudget(60, 60, 60, {"system": 59}, {"code": 60})
     assert type(budget.max_total) is int and type(budget.reserves["system"]) is int
     assert asked_assembly(AssemblyConfig(), n, None)[0].max_total == 60
+    assert AssemblyPolicy(neighbours=np.int64(2)) == AssemblyPolicy(neighbours=2)
     with pytest.raises(ConfigError, match=r"max_total is .*True_?; expected a whole number"):
         TokenBudget(max_total=np.True_)
