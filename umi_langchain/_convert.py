@@ -107,13 +107,12 @@ def as_documents(
 
     Raises:
         ConfigError: If the lists differ in length.
-        InvalidChunk: If a string or a dict is given in place of a list, a text or an id is no string, or a metadata is
-            no dict.
+        InvalidChunk: If something else is given in place of a list, a text or an id is no string, or a metadata is no
+            dict.
     """
-    _refuse_unlisted(texts=texts, metadatas=metadatas, ids=ids)
-    texts = list(texts)
-    metadatas = [{}] * len(texts) if metadatas is None else list(metadatas)
-    ids = [None] * len(texts) if ids is None else list(ids)
+    texts = _listed("texts", texts)
+    metadatas = [{}] * len(texts) if metadatas is None else _listed("metadatas", metadatas)
+    ids = [None] * len(texts) if ids is None else _listed("ids", ids)
     for name, values in (("metadatas", metadatas), ("ids", ids)):
         if len(values) != len(texts):
             raise ConfigError(f"{len(texts)} texts and {len(values)} {name}; expected one for each text")
@@ -133,22 +132,24 @@ def with_ids(documents: Iterable[Document], ids: Iterable[str | None]) -> list[D
 
     Raises:
         ConfigError: If there are more or fewer ids than documents.
-        InvalidChunk: If `ids` is one string or a dict, or `documents` is no list of documents.
+        InvalidChunk: If `ids` is no list, or `documents` is no list of documents.
     """
-    _refuse_unlisted(ids=ids)
-    documents, ids = checked_documents(documents), list(ids)
+    documents, ids = checked_documents(documents), _listed("ids", ids)
     if len(ids) != len(documents):
         raise ConfigError(f"{len(documents)} documents and {len(ids)} ids; expected one for each document")
     rows = zip(documents, ids, strict=True)
     return [document if id is None else document.model_copy(update={"id": id}) for document, id in rows]
 
 
-def _refuse_unlisted(**lists: object) -> None:
-    """Raise InvalidChunk if an argument is a string or a dict: its letters or keys would be taken for the items."""
-    for name, given in lists.items():
-        if isinstance(given, (str, Mapping)):
-            kind = "string" if isinstance(given, str) else "dict"
-            raise InvalidChunk(f"{name} is one {kind}; expected a list: [{given!r:.80}]")
+def _listed(name: str, given: Any) -> list[Any]:
+    """The items of the argument `name`. Raises InvalidChunk for a string or a dict, whose letters or keys would be the
+    items, and for what has no items."""
+    if isinstance(given, (str, Mapping)):
+        kind = "string" if isinstance(given, str) else "dict"
+        raise InvalidChunk(f"{name} is one {kind}; expected a list: [{given!r:.80}]")
+    if not isinstance(given, Iterable):
+        raise InvalidChunk(f"{name} is {type(given).__name__}; expected a list")
+    return list(given)
 
 
 def add_documents(

@@ -601,6 +601,15 @@ def test_one_text_and_none_are_refused_in_place_of_a_list(store):
         store.add_texts(["Ann met Bob"], {"user": "ann"})
 
 
+def test_what_holds_no_texts_or_ids_is_refused_by_name(store):
+    with pytest.raises(InvalidChunk, match="texts is NoneType; expected a list"):
+        UmiRetriever.from_texts(None)
+    with pytest.raises(InvalidChunk, match="metadatas is int; expected a list"):
+        store.add_texts(["Ann met Bob"], 5)
+    with pytest.raises(InvalidChunk, match="ids is int; expected a list"):
+        store.add_documents([Document("Ann met Bob")], ids=5)
+
+
 def test_one_id_in_place_of_a_list_is_refused_and_replaces_no_text(store):
     """It was read letter by letter: the texts with the ids "0" and "1" were replaced."""
     new = ["Dora met Emil", "Emil met Fay"]
