@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -122,8 +124,9 @@ def test_errors_come_back_as_what_they_are(ray, docs, tmp_path):
             open_embedder=partial(HashEmbedder, 8),
             each_writes=True,
         )
-    with pytest.raises(ConfigError, match="open_store cannot be pickled"):
-        ingest_on_ray(partial(opened, threading.Lock()), [docs], checkpoint=tmp_path / "c")
+    for lock in (threading.Lock(), multiprocessing.Lock(), ctypes.pointer(ctypes.c_int(1))):
+        with pytest.raises(ConfigError, match="open_store cannot be pickled"):
+            ingest_on_ray(partial(opened, lock), [docs], checkpoint=tmp_path / "c")
     with pytest.raises(StoreLocked):
         ingest_on_ray(
             partial(opened, tmp_path / "s"),
@@ -149,6 +152,7 @@ def test_a_file_that_kills_its_workers_is_reported_and_the_others_are_there(ray,
     check_each_once(tmp_path / "s", docs)
 
 
-def test_no_worker_is_refused(docs, tmp_path):
-    with pytest.raises(ConfigError, match="workers=0"):
-        ingest_on_ray(partial(opened, tmp_path / "s"), [docs], checkpoint=tmp_path / "c", workers=0)
+@pytest.mark.parametrize("workers", [0, 1.5, "2"])
+def test_no_worker_is_refused(docs, tmp_path, workers):
+    with pytest.raises(ConfigError, match=f"workers={workers!r}; expected at least 1"):
+        ingest_on_ray(partial(opened, tmp_path / "s"), [docs], checkpoint=tmp_path / "c", workers=workers)

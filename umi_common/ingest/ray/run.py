@@ -76,14 +76,14 @@ def ingest_on_ray(
 
     Raises:
         MissingExtra: Without Ray.
-        ConfigError: If `workers` is below 1, if `open_store` or `open_embedder` cannot be pickled, if a worker cannot
-            start, or if the store was made with another embedder.
+        ConfigError: If `workers` is no whole number >= 1, if `open_store` or `open_embedder` cannot be pickled, if a
+            worker cannot start, or if the store was made with another embedder.
         StoreUnavailable: If the writer process cannot start, or dies at every attempt of a write.
         UmiError: See `umi_common.files.index`.
         Exception: Whatever `open_store` or `open_embedder` raises, unchanged.
     """
-    if workers is not None and workers < 1:
-        raise ConfigError(f"workers={workers}; expected at least 1, or None for one worker per core")
+    if workers is not None and not (isinstance(workers, int) and workers >= 1):
+        raise ConfigError(f"workers={workers!r:.80}; expected at least 1, or None for one worker per core")
     limits = ReadLimits(max_file_bytes, pdf_seconds)
     roots = checked_roots(paths, remove_missing=remove_missing)
     model = open_embedder().name
@@ -137,7 +137,7 @@ def _opened(ray: Any, open_store: Callable[[], Any], model: str, *, each_writes:
 def _check_pickles(ray: Any, name: str, factory: Callable[[], Any]) -> None:
     try:
         ray.put(factory)
-    except TypeError as error:
+    except Exception as error:  # a lock of multiprocessing raises RuntimeError, a pointer of ctypes ValueError
         raise ConfigError(
             f"{name} cannot be pickled for another process; expected a function defined in a module, or a "
             "functools.partial of one with plain values, that opens files and connections when it is called"
