@@ -230,6 +230,7 @@ class Pool:
         return np.asarray(((ranks != NOT_RANKED) & (ranks <= rank)).any(axis=0))
 
     def ids_at(self, rows: Ints) -> list[str]:
+        """Ids of the rows with these indices."""
         return [self.ids[row] for row in rows.tolist()]
 
     @property
@@ -278,13 +279,11 @@ class Pool:
 
     def with_rows(self, ids: Sequence[str], age_hours: Sequence[float]) -> Pool:
         """The pool with further chunks, which have no scores, source, position or vector."""
-        more, wider = len(ids), dict[str, Any]()
+        more, wider, known = len(ids), dict[str, Any](), {"age_hours": age_hours, "unscored": True}
         for name in PER_ROW:
             array = getattr(self, name)
-            unknown = np.full((more, *array.shape[1:]), POOL_ARRAYS[name][1], dtype=array.dtype)
-            wider[name] = np.concatenate([array, unknown])
-        wider["age_hours"] = np.concatenate([self.age_hours, age_hours])
-        wider["unscored"] = np.concatenate([self.unscored, np.ones(more, dtype=np.bool_)])
+            values = np.full((more, *array.shape[1:]), known.get(name, POOL_ARRAYS[name][1]), dtype=array.dtype)
+            wider[name] = np.concatenate([array, values])
         wider |= {name: np.pad(getattr(self, name), ((0, 0), (0, more))) for name in PER_VARIATION_AND_ROW}
         wider["extra"] = {name: np.pad(scores, (0, more)) for name, scores in self.extra.items()}
         all_ids = (*self.ids, *ids)

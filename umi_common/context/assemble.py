@@ -3,8 +3,8 @@
 A cap is a limit of the `TokenBudget`: tokens of the whole text, of one source or of one chunk. The finished text is
 within every cap, as counted by the given token counter. The steps:
 
-1. Choose pieces (hits and their neighbours) greedily by estimated tokens. Unless the policy packs by density, the best
-   hit is chosen first, and is cut if it does not fit.
+1. Choose pieces (hits and their neighbours) greedily by estimated tokens: first those of the kinds that have tokens of
+   their own, then, unless the policy packs by density, the best hit, which is cut if it does not fit, then all others.
 2. Count the finished text. Remove pieces, the last chosen first, until the text is within every cap.
 3. Cut one piece that did not fit to the tokens that are left.
 4. If tokens are still left, make cut pieces longer.
