@@ -195,10 +195,8 @@ class Pool:
             if name not in arrays and value is not None:
                 arrays[name] = np.full(shapes[axes], value)
         arrays.setdefault("mode", "text" if dense is None else "vector" if lexical is None else "hybrid")
-        if "lexical_bound" not in arrays:
-            arrays["lexical_bound"] = arrays["lexical"].max(axis=1, initial=0.0)
-        if "coverage" not in arrays:
-            arrays["coverage"] = np.where(arrays["lexical_bound"] > 0, 1.0, 0.0)
+        arrays.setdefault("lexical_bound", arrays["lexical"].max(axis=1, initial=0.0))
+        arrays.setdefault("coverage", np.where(arrays["lexical_bound"] > 0, 1.0, 0.0))
         pool = cls(ids=tuple(ids), **arrays)
         if list(pool.ids) != sorted(pool.ids):
             order = np.array(sorted(range(len(pool)), key=pool.ids.__getitem__), dtype=np.int64)
@@ -215,11 +213,9 @@ class Pool:
         having one; if `vectors` is not known, all rows do."""
         if self.dense.all():  # only vectors have a cosine other than 0
             return np.ones(self.dense.shape, dtype=np.bool_)
-
-        def is_known(vectors: Vectors) -> Bools:
-            return np.asarray(vectors.any(axis=1) if vectors.shape[1] else np.ones(len(vectors)), dtype=np.bool_)
-
-        return np.asarray(np.logical_and.outer(is_known(self.query_vectors), is_known(self.vectors)))
+        both = self.query_vectors, self.vectors
+        known = [each.any(axis=1) if each.shape[1] else np.ones(len(each), dtype=np.bool_) for each in both]
+        return np.asarray(np.logical_and.outer(*known))
 
     def __len__(self) -> int:
         return len(self.ids)

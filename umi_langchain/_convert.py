@@ -97,7 +97,7 @@ def to_chunks(
 
 def document_origin(chunk: Chunk, keys: PlaceKeys) -> str | None:
     """The source of a stored chunk; None if its metadata does not name the source."""
-    return None if keys.source is None or keys.source not in chunk.metadata else chunk.source
+    return chunk.source if keys.source in chunk.metadata else None
 
 
 def as_documents(

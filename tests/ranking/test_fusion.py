@@ -65,7 +65,7 @@ def test_an_id_in_the_place_of_a_ranking_is_refused_and_not_read_letter_by_lette
 
 @pytest.mark.parametrize("k", ["60", None])
 def test_a_k_that_is_no_number_is_refused_by_name(k):
-    with pytest.raises(ConfigError, match="rrf k is .*; expected a number > 0"):
+    with pytest.raises(ConfigError, match=r"rrf k is .*; expected a number > 0"):
         merge_rrf(["a"], ["b"], k=k)
 
 
@@ -74,7 +74,9 @@ def test_the_ids_of_a_list_of_weight_0_are_in_the_result():
     assert [id for id, _ in weighted_rrf([["b"], ["a"]], [1.0, 0.0])] == ["b", "a"]
 
 
-@pytest.mark.parametrize(("weights", "k"), [([1.0], 60), (1.0, 60), ([1.0, -1.0], 60), ([1.0, float("nan")], 60), ([1.0, 1.0], 0)])
+@pytest.mark.parametrize(
+    ("weights", "k"), [([1.0], 60), (1.0, 60), ([1.0, -1.0], 60), ([1.0, float("nan")], 60), ([1.0, 1.0], 0)]
+)
 def test_wrong_weights_and_k_are_refused(weights, k):
     with pytest.raises(ConfigError):
         weighted_rrf([["a"], ["b"]], weights, k=k)

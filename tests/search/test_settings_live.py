@@ -112,7 +112,7 @@ def test_a_file_with_a_relative_path_is_watched_after_the_process_changed_its_di
 @pytest.mark.parametrize("seconds", ["1", None, float("nan"), -1])
 def test_a_wrong_number_of_seconds_is_refused_when_the_file_is_named_and_not_by_every_search(store, file, seconds):
     umi = DualRetriever(store)
-    with pytest.raises(ConfigError, match="seconds is .*; expected a number of seconds, at least 0"):
+    with pytest.raises(ConfigError, match=r"seconds is .*; expected a number of seconds, at least 0"):
         umi.watch(file, seconds=seconds)
     assert umi.search("Bob").ids
 

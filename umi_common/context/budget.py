@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, TypeGuard
+from typing import Literal, NamedTuple, TypeGuard, get_args
 
 import numpy as np
 
@@ -114,8 +114,10 @@ class AssemblyPolicy:
     offset_keys: tuple[str, ...] = ("start_index", "start_char_idx")
 
     def __post_init__(self) -> None:
-        _check_choice("order", self.order, ("score", "source", "chronological", "edges-first"))
-        _check_choice("pack", self.pack, ("score", "density"))
+        for name in ("order", "pack"):
+            value, allowed = getattr(self, name), get_args(AssemblyConfig.model_fields[name].annotation)
+            if value not in allowed:
+                raise ConfigError(f"AssemblyPolicy.{name} is {value!r:.80}; expected one of {', '.join(allowed)}")
         for name in ("header", "separator", "citation", "sources_heading", "joiner", "kind_key", "format"):
             if not isinstance(getattr(self, name), str):
                 raise ConfigError(f"AssemblyPolicy.{name} is {getattr(self, name)!r:.80}; expected a string")
@@ -302,8 +304,3 @@ def _tokens(name: str, value: object, *, least: int) -> int:
     if not _is_whole(value) or value < least:
         raise ConfigError(f"TokenBudget.{name} is {value!r:.80}; expected a whole number of tokens, at least {least}")
     return int(value)
-
-
-def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ConfigError(f"AssemblyPolicy.{name} is {value!r:.80}; expected one of {', '.join(allowed)}")

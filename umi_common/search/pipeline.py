@@ -112,7 +112,7 @@ def _rank_and_fetch(
 
     Args:
         when: The period that the query names; None: it names none.
-        lifted: `when`, if the candidates of this period are raised; None: the period is the filter of the search.
+        lifted: `when`, if the candidates of this period are raised; None: no candidate is raised.
 
     Returns:
         The chunks of the best candidates by id, and the ranking of these candidates.
