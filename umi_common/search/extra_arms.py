@@ -53,7 +53,7 @@ class Arm:
         asearch: `search` for event loops; None: `search` runs in a thread.
 
     Raises:
-        ConfigError: If name, search or weight is not as described.
+        ConfigError: If an argument is not as described.
     """
 
     name: str
@@ -66,6 +66,8 @@ class Arm:
             raise ConfigError(f"arm name {self.name!r}: expected a string other than {', '.join(STORE_ARMS)}")
         if not callable(self.search):
             raise ConfigError(f"arm {self.name!r}: search is {type(self.search).__name__}; expected a function")
+        if self.asearch is not None and not callable(self.asearch):
+            raise ConfigError(f"arm {self.name!r}: asearch is {type(self.asearch).__name__}; expected an async function")
         if iscoroutinefunction(self.search):
             raise ConfigError(f"arm {self.name!r}: search is async; give it as asearch, and a sync function as search")
         weight: object = self.weight

@@ -168,7 +168,6 @@ def _ray(workers: int | None) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
-        if usage is None:
-            del os.environ["RAY_USAGE_STATS_ENABLED"]
-        else:
+        del os.environ["RAY_USAGE_STATS_ENABLED"]
+        if usage is not None:
             os.environ["RAY_USAGE_STATS_ENABLED"] = usage
