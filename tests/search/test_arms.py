@@ -314,7 +314,7 @@ def test_wrong_arms_are_refused(store):
         Arm("web", None)
     with pytest.raises(ConfigError, match="arm 'web': search is async; give it as asearch"):
         Arm("web", awaited)
-    with pytest.raises(ConfigError, match="arm 'web': asearch is int; expected an async function"):
+    with pytest.raises(ConfigError, match="arm 'web': asearch is int; expected a function"):
         Arm("web", failing, asearch=5)
     for weight in (float("nan"), "high"):
         with pytest.raises(ConfigError, match="expected a number >= 0"):

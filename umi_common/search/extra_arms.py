@@ -67,7 +67,7 @@ class Arm:
         if not callable(self.search):
             raise ConfigError(f"arm {self.name!r}: search is {type(self.search).__name__}; expected a function")
         if self.asearch is not None and not callable(self.asearch):
-            raise ConfigError(f"arm {self.name!r}: asearch is {type(self.asearch).__name__}; expected an async function")
+            raise ConfigError(f"arm {self.name!r}: asearch is {type(self.asearch).__name__}; expected a function")
         if iscoroutinefunction(self.search):
             raise ConfigError(f"arm {self.name!r}: search is async; give it as asearch, and a sync function as search")
         weight: object = self.weight
