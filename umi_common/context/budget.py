@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, TypeGuard, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -122,7 +122,8 @@ class AssemblyPolicy:
             if not isinstance(getattr(self, name), str):
                 raise ConfigError(f"AssemblyPolicy.{name} is {getattr(self, name)!r:.80}; expected a string")
         check_format("AssemblyPolicy", self.format, self.header, self.citation)
-        if not _is_whole(self.neighbours) or not 0 <= self.neighbours <= NEIGHBOURS_MAX:
+        whole = isinstance(self.neighbours, (int, np.integer)) and not isinstance(self.neighbours, bool)
+        if not whole or not 0 <= self.neighbours <= NEIGHBOURS_MAX:
             raise ConfigError(f"AssemblyPolicy.neighbours is {self.neighbours!r}; expected 0..{NEIGHBOURS_MAX}")
         for name in ("kinds", "offset_keys"):
             names = getattr(self, name)
@@ -296,11 +297,7 @@ def asked_assembly(
     return budget if isinstance(budget, TokenBudget) else TokenBudget(**caps), policy or AssemblyPolicy(**stated)
 
 
-def _is_whole(value: object) -> TypeGuard[int | np.integer]:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
 def _tokens(name: str, value: object, *, least: int) -> int:
-    if not _is_whole(value) or value < least:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise ConfigError(f"TokenBudget.{name} is {value!r:.80}; expected a whole number of tokens, at least {least}")
     return int(value)
