@@ -40,7 +40,7 @@ from umi_common.frameworks.records import (
     to_metadata,
 )
 from umi_common.stores.batch_checks import SkippedChunk
-from umi_common.types import Chunk, Hit, plain_value
+from umi_common.types import Chunk, Hit
 
 log = logging.getLogger("umi")
 
@@ -162,8 +162,7 @@ def node_source(node: BaseNode, keys: PlaceKeys) -> str | None:
     stated = None if keys.source is None else source_in_metadata(node.metadata.get(keys.source))
     if stated is not None:
         return stated
-    other = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)
-    return None if other is None else str(other)
+    return source_in_metadata(node.metadata.get(SOURCE_KEY)) if node.ref_doc_id is None else node.ref_doc_id
 
 
 def document_start(node: BaseNode) -> int | None:
@@ -193,11 +192,11 @@ def check_node(index: int, node: object, holder: str = "TextNode(text=...)") -> 
 def is_blank(node: object) -> bool:
     """Whether `node` is a text node without text or with white space alone, as readers make of an empty page.
 
-    Image nodes are never blank.
+    A node with an image is never blank.
     """
-    if not isinstance(node, (TextNode, Document)) or isinstance(node, (ImageNode, ImageDocument)):
+    if not isinstance(node, (TextNode, Document)) or isinstance(node, ImageNode):
         return False
-    return not node.get_content(MetadataMode.NONE).strip()
+    return getattr(node, "image_resource", None) is None and not node.get_content(MetadataMode.NONE).strip()
 
 
 def node_text(item: NodeWithScore) -> str:
@@ -265,11 +264,12 @@ def node_origin(chunk: Chunk, source_key: str | None) -> Hashable:
 def stated_origin(metadata: Mapping[str, Any], document: object, source_key: str | None) -> Hashable | None:
     """(key, value) that identifies the document of a node in all versions of the document; None: there is none.
 
-    The value is the metadata under `source_key`, else under "file_path", else the id `document` unless it is random.
+    The value is the metadata under `source_key`, else under "file_path", if it can be a source (`source_in_metadata`);
+    else the id `document`, unless it is random.
     """
     for key in (source_key, FILE_PATH):
-        if key is not None and key in metadata:
-            return key, plain_value(metadata[key])
+        if key is not None and (stated := source_in_metadata(metadata.get(key))) is not None:
+            return key, stated
     return (REF_DOC_ID, document) if isinstance(document, str) and not _is_random(document) else None
 
 
@@ -351,8 +351,8 @@ def _added_metadata(node: BaseNode) -> dict[str, Any]:
     keys = NODE_FIELDS if node.ref_doc_id is not None else NODE_FIELDS[:2]
     start = document_start(node)
     offset = {} if start is None else {START: start}
-    own = [key for key in DOCUMENT_FIELDS if key in node.metadata]
-    return {NODE_ID: node.node_id, **offset, **{key: stored[key] for key in keys if key not in own}}
+    added = {key: stored[key] for key in keys if key not in DOCUMENT_FIELDS or key not in node.metadata}
+    return {NODE_ID: node.node_id, **offset, **added}
 
 
 def _plain(node: BaseNode) -> BaseNode:

@@ -13,6 +13,7 @@ from llama_index.core.node_parser import TokenTextSplitter
 from llama_index.core.schema import (
     Document,
     ImageNode,
+    MediaResource,
     MetadataMode,
     NodeRelationship,
     NodeWithScore,
@@ -61,13 +62,21 @@ def test_the_metadata_that_llamaindex_writes_counts():
     assert found[0].node == nodes[0].node, "metadata stays where there is room for it"
 
 
-def test_an_image_without_text_is_kept_and_takes_no_tokens():
+@pytest.mark.parametrize(
+    "node",
+    [
+        ImageNode(id_="m", image_path="a.png", metadata={"file": "a.png"}),
+        Document(id_="m", image_resource=MediaResource(path="a.png"), metadata={"file": "a.png"}),
+    ],
+)
+def test_an_image_without_text_is_kept_and_takes_no_tokens(node):
     """Of a multimodal chain: the images go to the model beside the texts."""
-    image = NodeWithScore(node=ImageNode(id_="m", image_path="a.png", metadata={"file": "a.png"}), score=0.9)
+    image = NodeWithScore(node=node, score=0.9)
     blank, text = item("blank", " "), item("a", "one two three", 0.8)
     found = of(3).postprocess_nodes([image, blank, text])
     assert [one.node.node_id for one in found] == ["a", "m"] and words(read_by_the_llm(found)) == 3
-    assert found[1].node.image_path == "a.png" and found[1].score == 0.9
+    path = found[1].node.image_path if isinstance(node, ImageNode) else str(found[1].node.image_resource.path)
+    assert path == "a.png" and found[1].score == 0.9
     assert [one.node.node_id for one in of(3).postprocess_nodes([image])] == ["m"]
 
 

@@ -102,6 +102,12 @@ def test_a_node_without_a_document_may_name_its_source():
     assert one(TextNode(text="a", metadata={"source": "chat"})).source == "chat"
 
 
+@pytest.mark.parametrize("empty", ["", float("nan"), [], {}])
+def test_nodes_without_a_document_whose_metadata_name_no_source_have_none(empty):
+    """Of rows of a table whose column "source" is empty: they are not one source, and not neighbours."""
+    assert one(TextNode(text="a", metadata={"source": empty})).source is None
+
+
 def test_datetimes_and_numpy_values_come_back_as_what_they_stand_for():
     node = TextNode(text="a", metadata={"when": datetime(2024, 5, 1), "n": np.int64(3), "row": np.array([1.5])})
     assert to_node(one(node)).metadata == {"when": "2024-05-01T00:00:00", "n": 3, "row": [1.5]}

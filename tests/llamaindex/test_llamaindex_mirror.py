@@ -111,6 +111,14 @@ def test_two_named_documents_of_one_text_are_both_kept(start):
     assert start([Document(text="Yes.", doc_id="b")]) == ["Yes.", "Yes."]
 
 
+@pytest.mark.parametrize("path", [None, "", float("nan"), {"drive": "c"}])
+def test_documents_without_a_path_are_not_one_file(start, path):
+    """Of rows of a table whose column for the path is empty."""
+    start([Document(text="Priya works at Acme.", metadata={"file_path": path})])
+    kept = start([Document(text="The roofers want nine thousand.", metadata={"file_path": path})])
+    assert kept == ["Priya works at Acme.", "The roofers want nine thousand."]
+
+
 def test_mirror_does_not_empty_a_store_because_a_reader_found_nothing(start):
     start([Document(text="One.")])
     with pytest.raises(InputError, match="mirror=True with nothing to store would empty"):
