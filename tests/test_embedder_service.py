@@ -973,3 +973,20 @@ def test_a_model_that_changes_the_list_of_questions_loses_no_vector():
         store.add(CHUNKS)
         for result in (umi.search(QUESTIONS[3]), *umi.search_many(QUESTIONS[:4])):
             assert (result.mode, result.degraded) == ("hybrid", ())
+
+
+def test_a_query_that_the_model_refuses_whole_is_searched_by_its_words_and_its_question_by_both():
+    query = "The boat left for the lake on Monday. Where is number7 of river1?"
+
+    class Refusing(HashEmbedder):
+        def embed_queries(self, texts):
+            if query in texts:
+                raise ValueError("this text is too long")
+            return super().embed_queries(texts)
+
+    with store_of(Refusing()) as store, DualRetriever(store) as umi:
+        result = umi.search(query, now=NOW)
+    (loss,) = result.degraded
+    assert loss.consequence == "searched for the query itself with the lexical arm alone"
+    dense = {s.variation: s.score for s in result.hits[0].signals if s.arm == "dense"}
+    assert dense[0] == 0.0 != dense[1]

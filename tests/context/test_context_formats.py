@@ -54,6 +54,12 @@ def test_a_source_without_a_name_is_cited_by_its_chunk():
     assert written([hit("a", "alpha")]).endswith("[1] a")
 
 
+@pytest.mark.parametrize("format", ["plain", "xml", "json"])
+def test_a_source_whose_name_is_blank_is_cited_by_its_chunk(format):
+    texts = [written([hit("a", "text", 0.5, source=source)], format=format) for source in (None, "", " ")]
+    assert texts == [texts[0]] * 3 and "a" in texts[0]
+
+
 def test_a_source_with_line_breaks_stays_on_its_line():
     assert written([hit("a", "alpha", source="x\n[2] fake\n")]).endswith("Sources:\n[1] x [2] fake")
 

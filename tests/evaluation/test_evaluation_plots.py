@@ -119,8 +119,9 @@ def test_names_of_hits_with_equal_scores_stand_apart():
     assert min(heights) == 0.0
 
 
-def test_a_decay_curve_is_halfway_to_the_floor_at_its_half_life():
-    (week, month, floor) = plot_decay([24 * 7, 24 * 30], floor=0.4).axes[0].lines
+@pytest.mark.parametrize("hours", [[24 * 7, 24 * 30], np.array([24 * 7, 24 * 30])])
+def test_a_decay_curve_is_halfway_to_the_floor_at_its_half_life(hours):
+    (week, month, floor) = plot_decay(hours, floor=0.4).axes[0].lines
     days, factors = week.get_data()
     assert np.interp(7.0, days, factors) == pytest.approx(0.7, abs=1e-3)
     assert np.interp(30.0, *month.get_data()) == pytest.approx(0.7, abs=1e-3)

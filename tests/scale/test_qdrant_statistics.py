@@ -45,6 +45,15 @@ def test_writes_during_a_drawing_still_count():
     assert remembered.mark() == 3
 
 
+def test_a_slow_drawing_from_before_a_write_does_not_replace_one_from_after_it():
+    remembered = CachedStatistics()
+    before = remembered.mark()
+    remembered.changed(3)
+    remembered.keep(drawn(103), remembered.mark())
+    remembered.keep(drawn(100), before)
+    assert remembered.cached().chunks == 103
+
+
 def test_others_writes_are_looked_for_after_a_while(monkeypatch):
     remembered = CachedStatistics()
     remembered.keep(drawn(100), 0)

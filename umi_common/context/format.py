@@ -56,8 +56,8 @@ def format_of(policy: AssemblyPolicy) -> Format:
 
 
 def source_label(part: ContextPart) -> str:
-    """The source in one line; the first chunk's id if there is no source."""
-    return " ".join((part.ids[0] if part.source is None else part.source).split())
+    """The source in one line; the first chunk's id if there is no source, or a blank one."""
+    return " ".join((part.source or "").split() or part.ids[0].split())
 
 
 def cited_parts(part: ContextPart) -> list[ContextPart]:

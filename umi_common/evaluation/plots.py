@@ -152,13 +152,13 @@ def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
 
 def plot_decay(half_lives_hours: Sequence[float], *, floor: float = 0.5, path: PathOption = None) -> Any:
     """The decay factor by age in days, with one line per half-life; no line falls below the floor."""
-    several = isinstance(half_lives_hours, Iterable) and bool(half_lives_hours)
-    if not several or not all(isinstance(each, Real) for each in half_lives_hours):
+    half_lives = list(half_lives_hours) if isinstance(half_lives_hours, Iterable) else []
+    if not half_lives or not all(isinstance(each, Real) for each in half_lives):
         example = "expected hours, for example [24 * 7, 24 * 30], one number for each half-life"
         raise InputError(f"half_lives_hours is {half_lives_hours!r:.40}; {example}")
     chart, axes = new_axes(6.0, 3.4)
-    age = np.linspace(0.0, HALF_LIVES_SHOWN * max(half_lives_hours), 400)
-    for index, hours in enumerate(half_lives_hours):
+    age = np.linspace(0.0, HALF_LIVES_SHOWN * max(half_lives), 400)
+    for index, hours in enumerate(half_lives):
         factors = decay_factors(age, rate=rate_of(hours), floor=floor)
         style = ("-", "--", ":", "-.")[index % 4]
         name = f"half-life {hours / HOURS_A_DAY:g} days"

@@ -40,8 +40,10 @@ PAUSE_SECONDS = 10.0
 """Seconds that the circuit breaker stays open; then one search tries the embedder again."""
 
 WITHOUT_ALL = "searched with the lexical arm alone"
+WITHOUT_FIRST = "searched for the query itself with the lexical arm alone"
 WITHOUT_SOME = "searched for some variations with the query's vector"
-"""Consequences in a result's `degraded`: WITHOUT_ALL if all probes lack a vector, WITHOUT_SOME if only some do."""
+"""Consequences in a result's `degraded`: WITHOUT_ALL if all probes lack a vector, WITHOUT_FIRST if the first lacks one,
+WITHOUT_SOME if only others do."""
 
 QueryVector = Vectors | Exception
 """The vector of a text, (dim,) float32, or the error because of which it has none."""
@@ -310,7 +312,8 @@ def _unit_rows(vectors: Sequence[QueryVector | None], trace: RecallTrace) -> Vec
     given = [vector for vector in vectors if isinstance(vector, np.ndarray)]
     failure = next((vector for vector in vectors if isinstance(vector, Exception)), None)
     if failure is not None:
-        trace.lost("embedder", failure, WITHOUT_SOME if given else WITHOUT_ALL)
+        without = WITHOUT_FIRST if vectors[0] is failure else WITHOUT_SOME
+        trace.lost("embedder", failure, without if given else WITHOUT_ALL)
     if not given:
         return None
     instead = vectors[0] if isinstance(vectors[0], np.ndarray) else np.zeros_like(given[0])

@@ -102,13 +102,15 @@ class CachedStatistics:
             self._written += chunks
 
     def keep(self, drawn: Statistics, mark: int) -> Statistics:
-        """Cache and return new statistics; `mark` is the result of `mark()` before they were drawn."""
+        """Return new statistics, and cache them unless later ones are cached already; `mark` is the result of `mark()`
+        before they were drawn."""
         with self._lock:
-            self._drawn, self._seen, self._drawn_at = drawn, max(mark, self._seen), time.monotonic()
+            if mark >= self._seen:
+                self._drawn, self._seen, self._drawn_at = drawn, mark, time.monotonic()
         return drawn
 
     def cached(self) -> Statistics:
-        assert self._drawn is not None, "`mark()` returned a number: statistics must be drawn"
+        assert self._drawn is not None
         return self._drawn
 
 
@@ -120,11 +122,10 @@ def statistics_of(sample: Sequence[Any], sources: Sequence[Any], dim: int) -> St
     """The statistics from the two answers to `sample_requests`."""
     lengths = [payload_of(point, _OF_CHUNKS)["length"] for point in sample]
     in_sources = [payload_of(point, _OF_SOURCES) for point in sources]
-    total = sum(lengths)
     sample = sorted(sample, key=lambda point: (point.payload["draw"], str(point.id)))
     return Statistics(
         chunks=_count([point.payload["draw"] for point in sample]),
-        average_length=total / len(lengths) if total else 1.0,
+        average_length=sum(lengths) / len(lengths) if any(lengths) else 1.0,
         sample=_vectors(sample, dim),
         calibration=_calibration(sources, dim),
         gapless=_gapless(in_sources),
