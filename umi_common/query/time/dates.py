@@ -34,7 +34,8 @@ def of_year(given: Words, now: datetime, year: int) -> CalendarPeriod:
     if "season" in given:
         return spans.months(now, year, spans.SEASONS[given["season"]], 3)
     if "quarter" in given:
-        return spans.months(now, year, 3 * _number(given["quarter"]) - 2, 3)
+        quarter = 4 if given["quarter"] == "last" else _number(given["quarter"])
+        return spans.months(now, year, 3 * quarter - 2, 3)
     if "half" in given:
         return spans.part(spans.years(now, year), *((0, 0.5) if given["half"] == "1" else (0.5, 1)))
     if "week" in given:  # week 1 has the year's first Thursday, so its Monday may be in the year before

@@ -76,8 +76,8 @@ _Y = r"(?P<year>(?:18|19|20)\d\d)"
 """A year of four digits."""
 _TH = r"(?:st|nd|rd|th)"
 _DAY = rf"(?P<day>[0-3]?\d)(?P<ordinal>{_TH})?"
-_LAST = rf"(?P<last>[0-3]?\d){_TH}?"
-"""The last day of several: "9" in "5 to 9 May"."""
+_LAST = rf"(?:the )?(?P<last>[0-3]?\d){_TH}?"
+"""The last day of several: "9" in "5 to 9 May", "the 9th"."""
 _DAY_NAME = r"(?:(?P<weekday_of_date>mon|tue|wed|thu|fri|sat|sun)(?:s|nes|rs?|ur)?(?:day)?\.?,? )?"
 """The weekday of a date: "Tue, " in "Tue, 7 March 2023"."""
 _NOT_AFTER = "".join(rf"(?<!\b{word}\s)" for word in ("on", "of", "by", "from", "since", "until", "before", "after"))
@@ -88,9 +88,10 @@ march 5 miles". It is not set after a preposition and before a number that ends 
 
 # Counts, units and names of periods.
 _NUMBER = rf"(?:{'|'.join(NUMBERS[1:])})"
-_NUMBERS = rf"(?:\d{{1,3}}(?:(?: or | to |\s?[-\u2013]\s?)\d{{1,3}})?|{_NUMBER}(?: (?:or|to) {_NUMBER})?)"
+_NUMBERS = rf"(?:(?<!\d[.,/])\d{{1,3}}(?:(?: or | to |\s?[-\u2013]\s?)\d{{1,3}})?|{_NUMBER}(?: (?:or|to) {_NUMBER})?)"
 COUNT = rf"(?P<count>{_NUMBERS}|an?|(?:a )?couple(?: of)?|(?:a )?few|several)"
 """A number of units: "2-3", "three or four", "a few"."""
+_EXACT = rf"(?P<count>an?|\d\d?|{_NUMBER})"
 UNIT = rf"{_any('unit', vocabulary.UNITS)}(?P<plural>s)?"
 WEEKDAY = _any("weekday", WEEKDAYS)
 _SEASON = _any("season", SEASONS)
@@ -117,6 +118,8 @@ THAN = r"(?:earlier|later|older|newer) than"
 _BEFORE_YEAR = rf"(?:{_PART_OF}|{_IN}|(?:by|from|of|between|and|(?:prior |up )?to|as of|for|the year|{THAN}) )"
 _NTH = rf"(?P<nth>{'|'.join(ORDINALS)}|[1-5]{_TH}|last)"
 """Which of a month's weeks or weekdays: "the last Friday of May"."""
+_NOT_OF = rf"(?! of (?:(?:the|last|this|next) )?(?:{_NAME}|year|month|quarter)\b)"
+"""Stands behind units that end or begin now. It does not match before a longer period: "the last two weeks" of May."""
 _TO = r"(?: (?:and|to|until|till|through) |\s?[-\u2013]\s?)"
 """The words or dash between two periods."""
 _NO_DAY = rf"(?<!\d\s)(?<!{_TH}\s)(?<!{_TH}\sof\s)(?<!day\s(?:of|in)\s)(?<!week\s(?:of|in)\s)"
@@ -159,7 +162,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "2023-W10": r"(?P<year>\d{4})-?w(?P<week>\d\d)",
         "late March 2023": rf"(?:{_PART_OF})?{MONTH}{_OF_YEAR}",
         "the end of Q3 2022": rf"(?:{_PART_OF})?(?:{_QUARTER}|h(?P<half>[12])){_OF_YEAR}",
-        "third quarter of 2022": rf"(?P<quarter>{'|'.join(ORDINALS[:4])}|[1-4]{_TH})[\s-]{{1,3}}quarter{_OF_YEAR}",
+        "third quarter of 2022": rf"(?P<quarter>{'|'.join(ORDINALS[:4])}|[1-4]{_TH}|last)[\s-]{{1,3}}quarter{_OF_YEAR}",
         "2022-Q4": rf"{_YEAR_DIGITS}[\s/-]?{_QUARTER}",
         "4Q22": r"(?P<quarter>[1-4])q(?P<year>\d\d)",
         "early summer of 2021": rf"(?:{_PART_OF})?(?:{_SEASON}|{_HOLIDAY}){_OF_YEAR}",
@@ -207,6 +210,9 @@ _PHRASES: dict[Read, dict[str, str]] = {
     },
     relative.weekdays: {
         "on Monday of last week": rf"(?:on )?{WEEKDAY} (?:of )?{_WHICH} week",
+        "last week on Monday": rf"{_WHICH} week,? (?:on )?{WEEKDAY}(?!s)",
+        "on Monday two weeks ago": rf"(?:on )?{WEEKDAY},? {_EXACT} weeks? ago",
+        "two weeks ago on Monday": rf"{_EXACT} weeks? ago,? (?:on )?{WEEKDAY}(?!s)",
         "between Monday and Friday": rf"between {WEEKDAY} and {_any('until', WEEKDAYS)}(?!s)",
     },
     relative.day_of_month: {
@@ -221,12 +227,13 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "in two weeks' time": rf"in {COUNT} {UNIT}(?:'s|') (?P<ahead>time)",
     },
     relative.halves_ago: {
+        "2.5 years ago": rf"(?P<count>\d\d?)[.,]5 {_HALVED} ago",
         "half an hour ago": rf"(?:(?P<count>one|two|three) and a )?half (?:an? )?{_HALVED} ago",
         "a year and a half ago": rf"(?P<count>an?|one|two|three) {_HALVED} and a half ago",
     },
     relative.running_units: {
-        "in the last few months": rf"{_OUR}{_RUNNING} (?:{COUNT} )?{UNIT}(?<=s)",
-        "last 3 weeks": rf"(?P<which>last|past|previous|next) {COUNT} {UNIT}",
+        "in the last few months": rf"{_OUR}{_RUNNING} (?:{COUNT} )?{UNIT}(?<=s){_NOT_OF}",
+        "last 3 weeks": rf"(?P<which>last|past|previous|next) {COUNT} {UNIT}\b{_NOT_OF}",
         "in the past week": rf"(?:in|over|during|within) the (?P<which>last|past) (?!weekend){UNIT}(?<!s)",
     },
     relative.the_other_day: {"the other day": rf"the other {_any('other', vocabulary.OTHER_DAYS)}"},

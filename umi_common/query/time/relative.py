@@ -80,11 +80,12 @@ def deadline(match: re.Match[str], now: datetime) -> CalendarPeriod:
 
 
 def weekdays(given: Words, now: datetime) -> CalendarPeriod:
-    """The day of "Monday of last week"; or the days of "between Monday and Friday", from the latest Monday on (which
-    may be today)."""
+    """The day of "Monday of last week" or "Monday two weeks ago"; or the days of "between Monday and Friday", from the
+    latest Monday on (which may be today)."""
     first = WEEKDAYS.index(given["weekday"])
-    if "which" in given:
-        return spans.days(spans.week(now, WHICH_OFFSET[given["which"]]).start + timedelta(days=first))
+    if "until" not in given:
+        offset = WHICH_OFFSET[given["which"]] if "which" in given else -counted(given["count"])[0]
+        return spans.days(spans.week(now, offset).start + timedelta(days=first))
     start = spans.weekday(now + timedelta(days=1), first, -1).start
     return CalendarPeriod(start, spans.weekday(start, WEEKDAYS.index(given["until"]), 1).end)
 
