@@ -256,9 +256,7 @@ def node_origin(chunk: Chunk, source_key: str | None) -> Hashable:
     stated = stated_origin(chunk.metadata, chunk.metadata.get(REF_DOC_ID), source_key)
     if stated is not None:
         return stated
-    return chunk.text, frozenset(
-        (key, value) for key, value in chunk.metadata.items() if key not in (NODE_ID, *NODE_FIELDS)
-    )
+    return chunk.text, frozenset(item for item in chunk.metadata.items() if item[0] not in (NODE_ID, *NODE_FIELDS))
 
 
 def stated_origin(metadata: Mapping[str, Any], document: object, source_key: str | None) -> Hashable | None:
@@ -357,7 +355,5 @@ def _added_metadata(node: BaseNode) -> dict[str, Any]:
 
 def _plain(node: BaseNode) -> BaseNode:
     """A copy that JSON can hold: without the embedding, and without the object that an index node refers to."""
-    changes: dict[str, Any] = {"metadata": plain_metadata(node.metadata), "embedding": None}
-    if isinstance(node, IndexNode):
-        changes["obj"] = None
-    return node.model_copy(update=changes)
+    without = {"embedding": None, "obj": None} if isinstance(node, IndexNode) else {"embedding": None}
+    return node.model_copy(update={"metadata": plain_metadata(node.metadata), **without})

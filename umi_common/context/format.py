@@ -106,9 +106,8 @@ class Plain(Format):
         by_number: dict[int, list[ContextPart]] = {}
         for cited in (cited for part in parts for cited in cited_parts(part)):
             by_number.setdefault(cited.number, []).append(cited)
-        template = self._policy.citation
         return [
-            _fill_template(template, group[0], group, day_range(each.date for each in group)).rstrip()
+            _fill_template(self._policy.citation, group[0], group, day_range(each.date for each in group)).rstrip()
             for group in by_number.values()
         ]
 
@@ -122,7 +121,7 @@ class Xml(Format):
         return escape(NOT_XML.sub("\ufffd", text), {"\r": "&#13;"})
 
     def written(self, part: ContextPart) -> str:
-        fields = {**_fields(part), **({"trimmed": "true"} if part.trimmed else {})}
+        fields = _fields(part) | ({"trimmed": "true"} if part.trimmed else {})
         texts = {name: "; ".join(value) if isinstance(value, list) else str(value) for name, value in fields.items()}
         attributes = (f" {name}={quoteattr(NOT_XML.sub(chr(0xFFFD), text))}" for name, text in texts.items() if text)
         return f"<part{''.join(attributes)}>{self.as_shown(part.text)}</part>"

@@ -133,9 +133,8 @@ def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
     for at, hit in enumerate(hits):
         values = [share[at] for share in shares.values()]
         axes.plot(list(shares), values, marker=marker(at), ms=5, color=colour(at), clip_on=False)
-        name = f"{hit.rank}  {snippet(hit.chunk.id, ID_CHARACTERS)}"
         axes.annotate(
-            name,
+            f"{hit.rank}  {snippet(hit.chunk.id, ID_CHARACTERS)}",
             (len(shares) - 1, values[-1]),
             xytext=(len(shares) - 0.75, name_heights[at]),
             fontsize="small",

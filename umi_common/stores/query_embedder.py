@@ -344,15 +344,13 @@ def _to_embed(requests: Sequence[RecallRequest], embedder: QueryEmbedder) -> tup
 
 def _filled(requests: Sequence[RecallRequest], made: Iterable[QueryVector]) -> list[RecallRequest]:
     """Copies of the requests; the probes that need a vector get the vectors or errors in `made`, in order."""
-    left = iter(made)
-
-    def filled(request: RecallRequest) -> RecallRequest:
+    left, filled = iter(made), []
+    for request in requests:
         probes = [
             replace(probe, vector=next(left)) if _needs_vector(request, probe) else probe for probe in request.probes
         ]
-        return replace(request, probes=probes)
-
-    return list(map(filled, requests))
+        filled.append(replace(request, probes=probes))
+    return filled
 
 
 def _embedded(embedder: QueryEmbedder, texts: Sequence[str], seconds: float, dim: int) -> Sequence[QueryVector]:

@@ -73,8 +73,11 @@ def outcomes_of(actors: Sequence[Any], batches: Iterable[Sequence[FilePart]]) ->
             failed_parts += batch
         else:
             yield outcomes
-    for batch, outcomes in _answers(actors, ([part] for part in failed_parts), 1):
-        yield [PartOutcome(part, problem=_worker_died(part)) for part in batch] if outcomes is None else outcomes
+    for (part,), outcomes in _answers(actors, ([part] for part in failed_parts), 1):
+        if outcomes is None:
+            message = f"{part.path} killed its worker at every attempt; look at its size and at Ray's logs"
+            outcomes = [PartOutcome(part, problem=Problem(part.source, "WorkerDied", message))]
+        yield outcomes
 
 
 def _answers(
@@ -139,16 +142,11 @@ def started_workers(
             ray.kill(actor)
 
 
-def _worker_died(part: FilePart) -> Problem:
-    message = f"{part.path} killed its worker at every attempt; look at its size and at Ray's logs"
-    return Problem(part.source, "WorkerDied", message)
-
-
 @contextmanager
 def shared_store(open_store: Callable[[], Any]) -> Iterator[RemoteStore]:
     """Start the writer, which opens the store at the first call of one of the store's methods. Ray must be connected.
 
-    At the end of the block the store is closed, unless the block raised; then the writer's process is killed.
+    At the end of the block the store is closed, unless the block raised, and the writer's process is killed.
     """
     import ray
 
@@ -228,9 +226,6 @@ class _Writer:
         self._store: Any = None
 
     def apply(self, function: Callable[[Any], Any]) -> Any:
-        return function(self._opened_store())
-
-    def _opened_store(self) -> Any:
         deadline = time.monotonic() + LOCKED_SECONDS
         while self._store is None:
             try:
@@ -239,4 +234,4 @@ class _Writer:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(LOCKED_SECONDS / 100)
-        return self._store
+        return function(self._store)

@@ -265,11 +265,8 @@ def _kind_of(query: str, start: int, end: int, period: CalendarPeriod) -> TimeKi
     "What did I say yesterday" is explicit. "What did I say about the party yesterday" is fuzzy: the party may have been
     yesterday.
     """
-    if period.vague:
-        return "fuzzy"
-    before = _SCOPE_BEFORE.search(query, max(0, start - SCOPE_CHARS), start)
-    after = _SCOPE_AFTER.match(query, end)
-    return "explicit" if before is not None or after is not None else "fuzzy"
+    limits = _SCOPE_BEFORE.search(query, max(0, start - SCOPE_CHARS), start) or _SCOPE_AFTER.match(query, end)
+    return "explicit" if limits and not period.vague else "fuzzy"
 
 
 @lru_cache(maxsize=64)

@@ -231,9 +231,9 @@ class Corpus:
         frequent: Mask = alive.sum(axis=1) > most
         return frequent
 
-    def term_counts(self, rows: Ints) -> dict[int, dict[int | None, int]]:
+    def term_counts(self, rows: Ints) -> dict[int, dict[int, int]]:
         """Row -> term code -> frequency of the term in it; reads all postings of the rows' segments."""
-        counts: dict[int, dict[int | None, int]] = {row: {} for row in rows.tolist()}
+        counts: dict[int, dict[int, int]] = {row: {} for row in rows.tolist()}
         wanted = np.zeros(self.rows, dtype=np.bool_)
         wanted[rows] = True
         for segment in (part.segment for part in self.parts):
@@ -259,8 +259,8 @@ def with_texts(
     """The corpus with texts added: the i-th as rows[i], of source code sources[i] (NO_SOURCE: none).
 
     Args:
-        lengths, tokens, languages: The texts as term codes, see `vocabulary.Coded`.
         rows: One or more, rising, above all rows so far and below 2**31, because they are stored as int32.
+        lengths, tokens, languages: The texts as term codes, see `vocabulary.Coded`.
     """
     assert len(rows) == len(lengths) == len(sources) > 0
     at, owners = np.asarray(rows, np.int64), np.asarray(sources, np.int64)

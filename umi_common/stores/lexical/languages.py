@@ -168,7 +168,7 @@ def _most_frequent_script(text: str) -> str | None:
 
 
 def differ(language: str, other: str) -> bool:
-    """Whether two languages surely differ: both are known, or their scripts differ.
+    """Whether two languages differ: both are found, or one is a script and the other NOT_FOUND, mostly Latin letters.
 
     Args:
         language, other: Two of `detected_languages`.

@@ -167,7 +167,7 @@ def _vectors(points: Sequence[Any], dim: int) -> Vectors:
 
 
 def _calibration(points: Sequence[Any], dim: int) -> Mapping[str, float]:
-    """`Calibration.numbers` over the sources whose chunks are all in the sample."""
+    """`Calibration.numbers` over the sources whose chunks are all in the sample; empty if one source fills it."""
     if len(points) == SOURCE_SAMPLE_SIZE:  # chunks of the last source may be missing
         last = max(point.payload["source_draw"] for point in points)
         points = [point for point in points if point.payload["source_draw"] != last]
