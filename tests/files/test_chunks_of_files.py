@@ -488,7 +488,9 @@ def test_a_row_of_a_sheet_with_line_breaks_in_its_quotes_stays_in_one_chunk(file
     assert all(any(row in chunk.text for chunk in chunks) for row in rows)
 
 
-@pytest.mark.parametrize("title", ["Boilers", "Boilers;;", "Boilers\n", '"Boilers;\nall";;\nat 9:00', "sep=;"])
+@pytest.mark.parametrize(
+    "title", ["Boilers", "Boilers;;", '"Boilers";"";""', "Boilers\n", '"Boilers;\nall";;\nat 9:00', "sep=;"]
+)
 def test_a_title_above_the_head_of_a_sheet_is_not_taken_for_it(file, title):
     rows = [f"{number};Boiler {number}. Cellar;{number % 28},5" for number in range(90)]
     chunks = chunks_of(file("sheet.csv", "\n".join([title, ";place;bar", *rows])))

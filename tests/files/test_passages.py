@@ -238,6 +238,8 @@ def visible(markup):
         "<div hidden id=old>Never.</div>",
         "<video src=a.mp4>Your browser does not support the video tag.</video><iframe src='b' />",
         "<input list=l><datalist id=l><option>Oslo<option>Bern</datalist>",
+        "<p hidden>No <select><option>no</select> and <textarea>no</textarea> no.</p>",
+        "<div hidden>No.<h2>No</h2></p>No.</div>",
     ],
 )
 def test_what_a_page_hides_from_its_reader_is_not_read(hidden):
@@ -251,6 +253,23 @@ def test_a_hidden_item_or_cell_without_its_end_tag_hides_nothing_else():
     )
     assert visible("<div>One<ul><li hidden>no</ul>Two</div>") == "One Two"
     assert visible("<dl><dt>One<dd hidden>no<dt>Two</dl>") == "One Two"
+    assert visible("<p>One<p hidden>no<h2>Two</h2>Three") == "One Two Three"
+    assert (
+        visible("<select><option hidden>Choose<option>One<optgroup hidden><option>no<optgroup><option>Two") == "One Two"
+    )
+    assert visible("<table><tbody hidden><tr><td>no<tbody><tr><td>One</table>") == "One"
+    assert visible("<p>One<span hidden>no</p>Two") == "One Two"
+
+
+def test_words_before_and_in_a_block_stay_apart():
+    for block in ("center", "dialog", "dir", "hgroup", "menu", "search"):
+        assert visible(f"One<{block}>two</{block}>three") == "One two three"
+
+
+def test_a_page_has_the_first_of_two_titles_and_a_heading_ends_where_the_next_begins():
+    page = HtmlText().read("<title>Roof</title><h1>Prices<h2>Tiles</h2><title>Garden</title>Nine.")
+    assert (page.title, [heading.title for heading in page.headings]) == ("Roof", ["Prices", "Tiles"])
+    assert page.text.split() == ["Prices", "Tiles", "Nine."]
 
 
 @pytest.mark.parametrize(
@@ -286,6 +305,15 @@ def test_a_long_html_table_has_its_head_in_every_passage():
         page.read(f"<p>Us.<table>{head}{rows}</table><p>After.")
         found = list(passages(page.text, page.headings, page.tables))
         assert len(found) == 3 and all("Name Office\nPerson" in passage.text for passage in found)
+
+
+def test_a_passage_in_a_table_with_headings_in_its_cells_is_no_longer_than_any_other():
+    rows = "".join(f"<tr><td><h4>Item {n}</h4><td>{'It costs a lot, ' * 60}" for n in range(3))
+    page = HtmlText().read(
+        f"<table><caption>{'The prices of the shop. ' * 12}</caption><tr><th>Name<th>Price{rows}</table>"
+    )
+    found = list(passages(page.text, page.headings, page.tables))
+    assert "table_head" in found[-1].metadata and max(len(passage.text) for passage in found) <= 1_000
 
 
 @pytest.mark.parametrize(

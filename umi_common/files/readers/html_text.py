@@ -23,18 +23,23 @@ def _tags(names: str) -> frozenset[str]:
 INVISIBLE = _tags("script style template svg noscript audio canvas datalist iframe video")
 """Elements whose content a browser does not show as text."""
 BLOCKS = _tags(
-    "address article aside blockquote caption dd details div dl dt fieldset figcaption figure footer form header hr "
-    "legend li main nav ol optgroup option p pre section select summary table textarea tr ul"
+    "address article aside blockquote caption center dd details dialog dir div dl dt fieldset figcaption figure footer "
+    "form header hgroup hr legend li main menu nav ol optgroup option p pre search section select summary table "
+    "textarea tr ul"
 )
 """Elements before and after which the text has a line break."""
+_HEADINGS = _tags("h1 h2 h3 h4 h5 h6")
 _WITHOUT_END = _tags("area base br col embed hr img input link meta source track")
 """Elements that have no end tag."""
 _ENDED_BY = {
-    "p": BLOCKS,
+    "p": _HEADINGS | BLOCKS - _tags("caption legend optgroup option select textarea tr"),
     "li": _tags("li"),
     **dict.fromkeys(("dt", "dd"), _tags("dt dd")),
     **dict.fromkeys(("td", "th"), _tags("td th tr tbody tfoot")),
     "tr": _tags("tr tbody tfoot"),
+    **dict.fromkeys(("thead", "tbody", "tfoot"), _tags("tbody tfoot")),
+    "option": _tags("option optgroup"),
+    "optgroup": _tags("optgroup"),
 }
 """For `_HiddenElements`: element whose end tag may be missing -> elements whose start tag then ends it: in
 "<li>a<li>b", the second <li> ends the first."""
@@ -57,8 +62,8 @@ PARAGRAPH_BREAK, LINE_BREAK = "\n\n", "\n"
 
 
 class HtmlText(HTMLParser):
-    """Collects the visible text of an HTML page. `read` sets `text`, `title`, `redirects`, and in order `headings` and
-    `tables`.
+    """Collects the visible text of an HTML page. After `read` it has `text`, `title`, `redirects`, and in order
+    `headings` and `tables`.
 
     The head of a table is its caption and the first rows that have only <th> cells or are in <thead>. Without such
     rows, the first row is the head if all rows have the same number of cells, at least two, and every row except the
@@ -72,7 +77,8 @@ class HtmlText(HTMLParser):
         """For each table: the indices in `text` of its first character, of its first row of data, and of its end."""
         self._open_tables: list[_OpenTable] = []
         """Outermost first."""
-        self.title = ""
+        self._titles: list[str] = []
+        """The text of each <title> read so far."""
         self._refreshes = False
         """Whether browsers open another page at once in place of this one."""
         self._pieces: list[str] = []
@@ -96,13 +102,17 @@ class HtmlText(HTMLParser):
         self._hidden.markup = markup
         self.feed(markup[: unclosed.start()] if unclosed else markup)
         self.close()
-        self.title = " ".join(self.title.split())
         return self
 
     @property
     def text(self) -> str:
         """The text read so far."""
         return "".join(self._pieces)
+
+    @property
+    def title(self) -> str:
+        """The first title that was read; "": none."""
+        return " ".join("".join(self._titles[:1]).split())
 
     @property
     def redirects(self) -> bool:
@@ -120,9 +130,12 @@ class HtmlText(HTMLParser):
         self._in_title = tag == "title" and not hidden  # the <title> of an <svg> is not the page's
         if hidden:
             return
-        if _is_heading(tag):
+        if tag in _HEADINGS:
+            self._end_heading()
             self._break(PARAGRAPH_BREAK)
             self._heading = (self._length, len(self._pieces), int(tag[1]))
+        elif tag == "title":
+            self._titles.append("")
         elif tag == "br":
             self._break(LINE_BREAK)
         elif tag == "meta":
@@ -144,12 +157,8 @@ class HtmlText(HTMLParser):
         self._in_title = False
         if self._hidden.end(tag):
             return
-        if _is_heading(tag) and self._heading is not None:
-            start, piece, level = self._heading
-            title = " ".join("".join(self._pieces[piece:]).split())
-            if title:
-                self.headings.append(Heading(start, level, title))
-            self._heading = None
+        if tag in _HEADINGS:
+            self._end_heading()
             self._break(PARAGRAPH_BREAK)
         elif tag in BLOCKS:
             if tag == "pre":
@@ -159,6 +168,14 @@ class HtmlText(HTMLParser):
             self._close_table(self._open_tables.pop())
         elif tag == "thead" and self._open_tables:
             self._open_tables[-1].in_head = False
+
+    def _end_heading(self) -> None:
+        """Add the open heading to `headings`, unless it is empty."""
+        if self._heading is not None:
+            start, piece, level = self._heading
+            if title := " ".join("".join(self._pieces[piece:]).split()):
+                self.headings.append(Heading(start, level, title))
+            self._heading = None
 
     def _is_note(self, attrs: list[tuple[str, str | None]]) -> bool:
         """Whether a link needs a space before it, because it may be the number of a footnote: "Rome 1", not "Rome1".
@@ -191,7 +208,7 @@ class HtmlText(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._in_title:
-            self.title += data
+            self._titles[-1] += data
         elif not self._hidden and data not in _LINK_SIGNS:
             if self._open_tables and any(map(str.isdigit, data)):
                 self._open_tables[-1].has_digit = True
@@ -243,7 +260,7 @@ class _HiddenElements:
 
     def begin(self, tag: str, attributes: Sequence[tuple[str, str | None]]) -> bool:
         """Read a start tag; returns whether its element is hidden."""
-        if self._counts["svg"] and (tag in BLOCKS or _is_heading(tag)):
+        if self._counts["svg"] and tag in BLOCKS | _HEADINGS:
             self._end("svg")  # browsers end an <svg> at such a tag
         if self._open and tag in _ENDED_BY.get(self._open[0], ()) and not any(map(self._counts.__getitem__, _LISTS)):
             self._end(self._open[0])
@@ -258,7 +275,8 @@ class _HiddenElements:
         if self._counts[tag]:
             self._end(tag)
             return True
-        if tag in BLOCKS:  # it also ends all hidden elements inside the visible one
+        # It also ends all hidden elements inside the visible one. But no <p> is open around a hidden block.
+        if tag in BLOCKS and not (tag == "p" and BLOCKS.intersection(self._open)):
             self._open.clear()
             self._counts.clear()
             return False
@@ -318,7 +336,3 @@ class _OpenTable:
 
 def _break_around(block: str) -> str:
     return LINE_BREAK if block in ("li", "option", "tr") else PARAGRAPH_BREAK
-
-
-def _is_heading(tag: str) -> bool:
-    return len(tag) == 2 and tag[0] == "h" and tag[1] in "123456"

@@ -207,7 +207,7 @@ def _only_headings(text: str, span: Span, section_starts: Sequence[int]) -> bool
 
 def _has_fields(row: str, separators: str) -> bool:
     """Whether a row of a CSV or TSV file has a field after the first that is not empty."""
-    unquoted = re.sub(r'"[^"]*"', '"', row)
+    unquoted = re.sub(r'"([^"]*)"', lambda quoted: "x" if quoted[1].strip() else "", row)
     return any(rest.strip(f"{separators} \n") for rest in re.split(f"[{separators}]", unquoted, maxsplit=1)[1:])
 
 
@@ -226,7 +226,7 @@ def _pieces_with_tables(text: str, section: Span, tables: Sequence[Table], size:
     at, end = section
     for table in tables[bisect_left(tables, (at,)) : bisect_left(tables, (end,))]:
         stop = min(table.end, end)
-        yield from _pieces(text, (at, table.start), size, 0)
+        yield from _pieces(text, (at, table.start), size - len(_head(tables, at)), 0)
         if stop - table.start <= size:
             yield table.start, stop
         else:
@@ -237,7 +237,7 @@ def _pieces_with_tables(text: str, section: Span, tables: Sequence[Table], size:
             for row in pairwise(sorted({head_end, first_end, *ends[1:], stop})):
                 yield from _pieces(text, row, size - len(table.head), ROW_BREAKS)
         at = stop
-    yield from _pieces(text, (at, end), size, 0)
+    yield from _pieces(text, (at, end), size - len(_head(tables, at)), 0)
 
 
 def _pieces(text: str, span: Span, size: int, level: int) -> Iterator[Span]:
