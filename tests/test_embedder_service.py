@@ -247,6 +247,16 @@ def test_queries_are_embedded_as_documents_only_if_the_model_says_they_are_alike
         assert model.calls == 1
 
 
+def test_an_error_of_umi_that_a_model_raises_keeps_its_cause():
+    class Offline(HashEmbedder):
+        def embed_documents(self, texts):
+            raise EmbedderError("no network") from OSError("cable")
+
+    with HybridStore.open(embedder=Offline(8)) as store, pytest.raises(EmbedderError, match="no network") as raised:
+        store.add(CHUNKS)
+    assert repr(raised.value.__cause__) == "OSError('cable')"
+
+
 def test_a_passing_failure_is_retried_and_a_lasting_one_is_not():
     class Fails(RemoteModel):
         errors = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timezone
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -132,6 +133,36 @@ def test_the_question_is_asked_at_its_own_time_and_with_its_history(letters):
 
     compare({"umi": build}, replace(dataset, queries=queries), embedder=letters, show_progress=False)
     assert (asked["now"], asked["history"], asked["limit"]) == (moment, ("user: hi",), 10)
+
+
+@pytest.mark.parametrize("kind", ["langchain", "llama_index", "sentence_transformers"])
+def test_a_model_of_a_framework_embeds_the_texts_and_not_the_dataset(kind):
+    class SentenceModel:
+        def encode(self, texts, **_):
+            return np.ones((len(texts), 3), np.float32)
+
+        def __call__(self, batch):
+            raise AssertionError("its own method `forward` is called")
+
+    if kind == "sentence_transformers":
+        model = SentenceModel()
+    elif kind == "langchain":
+        model = pytest.importorskip("langchain_core.embeddings").DeterministicFakeEmbedding(size=3)
+    else:
+        model = pytest.importorskip("llama_index.core").MockEmbedding(embed_dim=3)
+    with Stores(model) as stores:
+        assert stores.vectors(toy()).shape == (len(toy().chunks), 3)
+
+
+def test_a_document_whose_first_key_has_no_value_is_known_by_the_next(run):
+    class Documents:
+        def invoke(self, text):
+            return [SimpleNamespace(id=None, metadata={"id": None, "doc_id": "a"})]
+
+        def __call__(self, text):
+            raise AssertionError("a retriever that is a function, too, is asked by its method")
+
+    assert run({"documents": Documents()}).value("documents", "recall@5") > 0
 
 
 def test_configurations_of_one_analyzer_share_a_store(letters):

@@ -14,6 +14,7 @@ from typing import Any
 
 from umi_common.config import EmbedderConfig
 from umi_common.embedders.attempts import Attempts, attempts, kind_of
+from umi_common.errors import UmiError
 from umi_common.protocols import Embedder
 from umi_common.runtime.call_queue import CallQueue
 from umi_common.runtime.calls import Call, drive
@@ -72,7 +73,7 @@ def embed_batches(
 
     Raises:
         BatchFailed: If a batch failed, after retries; the model's error is the cause.
-        Exception: An error of `on_batch`.
+        Exception: An error of `on_batch`, or an UmiError of the model.
     """
     queue = CallQueue(config.document_calls, time.monotonic)
     workers = Workers()
@@ -100,6 +101,8 @@ def embed_batches(
         deadline = time.monotonic() + config.retry_seconds
         try:
             return drive(attempts(lambda _: call, queue, deadline, time.monotonic, Attempts(), on_retry), workers)
+        except UmiError:
+            raise
         except Exception as error:
             raise BatchFailed(batch) from error
 

@@ -54,9 +54,10 @@ def compare(
         ks: Cut-offs of the metrics, 1..100, each once.
         depth: Number of results per query, from the largest of `ks` to 100; None: the largest of `ks`. Latency is
             measured with this number of results, and `failures` shows ranks up to it.
-        embedder: An Embedder or its name, or a function from a dataset to its embedder. It is used for umi's searches,
-            and for diversity and duplication. None: umi uses the model in its settings, else the default; diversity and
-            duplication use the default.
+        embedder: A model or its name, as for `HybridStore.open`, or a function from a dataset to its model; a function
+            of texts is given as `as_embedder(function)`. It is used for umi's searches, and for diversity and
+            duplication. None: umi uses the model in its settings, else the default; diversity and duplication use the
+            default.
         seed: Seed of confidence intervals and tests.
         resume: A JSON-lines file to which finished runs are written. Runs that it has already are not repeated if
             umi's version and the facts of `run_key` are the same. Of a function or a retriever only the type and the

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from umi_common.config import AnalyzerConfig, EmbedderConfig, UmiConfig
 from umi_common.embedders import as_embedder
+from umi_common.embedders.adapters import FRAMEWORK_METHODS, LIBRARY_METHODS
 from umi_common.errors import ConfigError, SystemFailed
 from umi_common.evaluation.datasets import Dataset, Query
 from umi_common.pool import Vectors
@@ -30,13 +31,13 @@ from umi_common.runtime.closing import Closing
 from umi_common.stores.document_embedder import embedded
 from umi_common.types import Chunk, SearchResult
 
-EmbedderChoice = str | Embedder | Callable[[Dataset], Any] | None
-"""An embedder or its name, for all datasets; or a function from a dataset to its embedder. None: the model in a
-system's settings, else the default embedder."""
+EmbedderChoice = Any
+"""A model or its name, for all datasets, as for `as_embedder`; or a function from a dataset to its model. None: the
+model in a system's settings, else the default embedder."""
 DatasetKey = tuple[tuple[Chunk, ...], str | None]
 """(the dataset's chunks, which all splits of a dataset share; name of the model)."""
 ID_KEYS = ("id", "_id", "doc_id", "chunk_id")
-"""Metadata keys for the id of a LangChain document; the first key that is present is used."""
+"""Metadata keys for the id of a LangChain document; the first one that is not None is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,8 @@ class Stores(Closing):
         """
         key, choice = self._key(dataset, model), self._choice
         if key not in self._embedders:
-            if not (choice is None or isinstance(choice, (str, Embedder))):
+            methods = (documents for documents, _ in (*FRAMEWORK_METHODS, *LIBRARY_METHODS))
+            if callable(choice) and not any(hasattr(choice, method) for method in methods):
                 choice = choice(dataset)
             self._embedders[key] = as_embedder(model if choice is None else choice)
         return self._embedders[key]
@@ -174,14 +176,13 @@ def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> 
         store, config = stores.open(dataset, system.config), system.config
         retriever = DualRetriever(store, rewriter=system.rewriter, reranker=system.reranker, config=config)
         return _search_of(retriever, system.strategy)
-    if not callable(system):
-        search = _search_of_retriever(name, system)
-        if search is None:
-            raise ConfigError(
-                f"system {name!r} is {type(system).__name__}; expected a UmiConfig, a UmiSystem or a function of a "
-                "dataset; or a retriever over its documents"
-            )
+    if not isinstance(system, type) and (search := _search_of_retriever(name, system)):
         return search
+    if not callable(system):
+        raise ConfigError(
+            f"system {name!r} is {type(system).__name__}; expected a UmiConfig, a UmiSystem or a function of a "
+            "dataset; or a retriever over its documents"
+        )
     arguments = (dataset, stores.embedder(dataset)) if _takes_embedder(system) else (dataset,)
     try:
         built = system(*arguments)
@@ -199,8 +200,7 @@ def as_search(name: str, built: Any) -> Search:
     Raises:
         ConfigError: If it is none of the kinds in this module's docstring.
     """
-    of_retriever = _search_of_retriever(name, built)
-    if of_retriever is not None:
+    if of_retriever := _search_of_retriever(name, built):
         return of_retriever
     if callable(built):
 
@@ -250,11 +250,9 @@ def _cut(ids: Any, k: int) -> tuple[str, ...]:
 
 
 def _document_id(name: str, document: Any) -> str:
-    if getattr(document, "id", None) is not None:
-        return str(document.id)
-    for key in ID_KEYS:
-        if key in document.metadata:
-            return str(document.metadata[key])
+    for id in (getattr(document, "id", None), *map(document.metadata.get, ID_KEYS)):
+        if id is not None:
+            return str(id)
     raise ConfigError(f"system {name!r} returned a document without .id and without metadata {', '.join(ID_KEYS)}")
 
 

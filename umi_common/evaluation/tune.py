@@ -132,8 +132,7 @@ def tune(
         patience: The search stops after this number of consecutive trials without a better score; None: it does not.
         base: The configuration that the trials change, and the baseline; None: the default configuration.
         rewriter: The LLM that rewrites queries; None: queries are not rewritten.
-        embedder: An Embedder or its name, or a function from a dataset to its embedder. None: the model in the
-            configuration, else the default.
+        embedder: As for `compare`. None: the model in the configuration, else the default.
         seed: Seed of the split and of the draws.
         show_progress: Whether to show a progress bar, on stderr or in the notebook.
 

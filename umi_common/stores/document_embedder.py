@@ -12,7 +12,7 @@ from umi_common.embedders.adapters import declared_dim
 from umi_common.embedders.attempts import PERMANENT
 from umi_common.embedders.cache import FileCache, VectorCache
 from umi_common.embedders.documents import BatchFailed, batches_of, embed_batches
-from umi_common.errors import EmbedderError, ReindexRequired, UmiError
+from umi_common.errors import EmbedderError, ReindexRequired
 from umi_common.pool import Vectors, unit_vectors
 from umi_common.progress import progress_bar
 from umi_common.protocols import Embedder
@@ -42,13 +42,13 @@ def embedded(
     Args:
         ids: (n,) ids of the texts' chunks, for error messages.
         texts: (n,) texts. Equal texts are embedded once.
-        embedder: If it has an attribute `in_place` that is true, it computes in this process within a millisecond, as
-            umi's default model does (not a model of sentence-transformers, which takes longer).
+        embedder: If its attribute `in_place` is true, as that of umi's default model, the cache is not used, and the
+            bytes of a batch are not limited.
         dim: Dimension of the vectors in the store; None: the store holds no vectors yet.
         config: Sizes of the batches, and how long failed calls are retried; None: the defaults.
         cache: A text with a vector other than zeros in the cache is not embedded. Each batch is added to the cache as
             soon as it is embedded, so that a repeated call embeds only the other texts. The cache is not used for fewer
-            than CACHED_FROM texts, nor if the embedder is `in_place`. None: there is no cache.
+            than CACHED_FROM texts. None: there is no cache.
 
     Raises:
         EmbedderError: If the embedder fails, or does not return one finite vector per text; names the chunk.
@@ -120,7 +120,7 @@ def _vectors_of(
     return made
 
 
-def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache: object) -> Exception:
+def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache: object) -> EmbedderError:
     """The error to raise for a failed batch; it names the batch's chunks and says what to do.
 
     Args:
@@ -128,8 +128,6 @@ def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache:
         cache: The cache that holds the vectors of the earlier batches; None: there is none.
     """
     error = failed.__cause__
-    if isinstance(error, UmiError):
-        return error
     advice = "Repeat the call"
     if isinstance(error, PERMANENT):
         advice = "A repeated call would fail, too: correct the embedder; its own error is the cause of this one"
