@@ -80,6 +80,10 @@ def test_source_evidence_is_measured_against_the_worst_source():
     assert found.tolist() == [0.5, 0.5, 0.0, 0.25, 0.0]
 
 
+def test_source_evidence_is_at_most_1_if_okapi_scores_a_source_below_0():
+    assert source_evidence(np.array([-1.0, 2.0, 1.0]), np.array([0, 1, 2])).tolist() == [0.0, 1.0, 0.5]
+
+
 def test_one_source_alone_is_no_evidence():
     assert source_evidence(np.array([4.0, 4.0]), np.array([0, 0])).tolist() == [0.0, 0.0]
     assert source_evidence(np.array([4.0]), np.array([NO_SOURCE])).tolist() == [0.0]

@@ -172,13 +172,14 @@ def length_factors(length: Ints) -> Floats:
 def source_evidence(source_lexical: Floats, source: Ints) -> Floats:
     """(n,) how well a row's whole source matches: (BM25 of the source - min) / max, 0..1.
 
-    min and max are the smallest and largest BM25 of the pool's sources. All 0 if the pool has one source only.
+    min and max are the smallest and largest BM25 of the pool's sources. All 0 if the pool has one source only. A BM25
+    below 0, which only the Okapi variant has, counts as 0.
 
     Args:
         source_lexical: (n,) BM25 of the whole source as one document, a mean over the variations.
         source: (n,) codes; the result is 0 for NO_SOURCE.
     """
-    inside = source != NO_SOURCE
+    inside, source_lexical = source != NO_SOURCE, np.maximum(source_lexical, 0.0)
     known = source_lexical[inside]
     best = float(known.max(initial=0.0))
     if best < EPSILON:
@@ -250,7 +251,7 @@ def neighbour_scores(
         vectors: (n, dim) L2-normalised, or (n, 0); None: no neighbour counts as a copy.
 
     Returns:
-        (n,) scores, the best 1; if all gains are 0, a copy of `scores`.
+        (n,) scores, the best 1; if all factors are 0, a copy of `scores`.
 
     Raises:
         ConfigError: If a factor is negative.
