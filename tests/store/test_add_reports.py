@@ -102,6 +102,21 @@ def test_a_vector_that_the_model_failed_to_make_leaves_out_its_item_alone(store,
     assert "the vector of chunk 'a' is missing" in report.skipped[0].reason
 
 
+def test_a_model_that_fails_on_most_texts_leaves_out_these_alone_even_if_it_does_not_state_its_dimension():
+    items = [Chunk("a", "one"), Chunk("b", "two"), Chunk("c", "three")]
+    with HybridStore.open(embedder=lambda texts: np.ones((len(texts), 2))) as store:
+        report = store.add(items, vectors=[[], [], [0.0, 1.0]], on_invalid="skip")
+        assert (report.added, store.ids()) == (1, ["c"])
+
+
+@pytest.mark.parametrize("mode", ["raise", "skip"])
+def test_chunks_and_vectors_may_be_generated(store, mode):
+    vectors = np.eye(2, 16)
+    items = (Chunk(id, "one") for id in ("a", "b"))
+    assert store.add(items, vectors=(row for row in vectors), on_invalid=mode).added == 2
+    np.testing.assert_allclose(store.vectors(["a", "b"]), vectors, atol=1e-6)
+
+
 @pytest.mark.parametrize("vectors", [np.eye(3, 16), np.eye(2, 15), [["a"], ["b"]], np.ones(2), [None, [1.0]], 7])
 def test_vectors_of_another_shape_are_refused_in_either_mode(store, vectors):
     store.add([Chunk("a", "one")])

@@ -141,7 +141,7 @@ class BaseStore(Closing, ABC):
             InvalidLimit: If `reach` is not a whole number of at least 0.
         """
         tree = parse_filter(where)
-        reach = min(checked_count("reach", reach, least=0), 2**31)  # databases accept only 32 or 64 bits
+        reach = min(checked_count("reach", reach, least=0), 2**31)  # its sum with a position must fit into 64 bits
         around = self._around(checked_ids(ids), reach)
         return {id: [chunk for chunk in near if matches(tree, chunk.metadata)] for id, near in around.items()}
 

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -87,7 +87,7 @@ def valid_batch(
     """
     if isinstance(items, (Chunk, Mapping, str)) or not isinstance(items, Iterable):
         raise InvalidChunk(f"chunks is {type(items).__name__}; expected a list of umi_common.Chunk or of dicts")
-    batch = list(items)
+    batch, vectors = list(items), list(vectors) if isinstance(vectors, Iterator) else vectors
     if checked_on_invalid(on_invalid) == "skip":
         return _without_invalid(batch, vectors, dim)
     chunks = checked_chunks(_as_chunk(index, item) for index, item in enumerate(batch))
@@ -170,23 +170,23 @@ def _finite_rows(vectors: Any, batch: list[Any], dim: int | None) -> tuple[Vecto
 
 def _rows_of_one_length(vectors: Any, batch: list[Any], dim: int | None) -> Vectors:
     """(n, dim) rows; NaN in place of a row that is no list of `dim` numbers. A `dim` of None stands for the most
-    frequent length of the rows.
+    frequent length, other than 0, of the rows.
 
     Raises:
         InvalidVector: If no row is a list of `dim` numbers.
     """
-    rows: list[Any] = []
+    rows: list[Vectors] = []
     for vector in vectors if isinstance(vectors, Iterable) else ():
         try:
             rows.append(np.asarray(vector, dtype=np.float32))
         except (TypeError, ValueError, OverflowError):
-            rows.append(None)
-    lengths = Counter(len(row) for row in rows if row is not None and row.ndim == 1)
+            rows.append(np.zeros(0, dtype=np.float32))
+    lengths = Counter(len(row) for row in rows if row.ndim == 1 and len(row))
     width = max(lengths, key=lengths.__getitem__, default=0) if dim is None else dim
     if width not in lengths:
         return checked_vectors(vectors, batch, dim)  # raises, because no row has this length
     missing = np.full(width, np.nan, dtype=np.float32)
-    return np.stack([row if row is not None and row.shape == (width,) else missing for row in rows])
+    return np.stack([row if row.shape == (width,) else missing for row in rows])
 
 
 def checked_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:

@@ -67,11 +67,25 @@ def embedded(
         # All texts are cached, but a model of this name may have another dimension now: embed one word to find it.
         expected = embedded(ids[:1], ["dimension"], embedder, dim=None, config=config).shape[1]
     missing = _missing(texts, known, expected)
+
+    def on_batch(batch: Sequence[int], vectors: object) -> None:
+        nonlocal dim
+        rows = _checked_rows([ids[index] for index in batch], vectors, embedder, dim)
+        dim, own = rows.shape[1], [texts[index] for index in batch]
+        if len(own) > 1 and not rows.any() and not getattr(embedder, "in_place", False):
+            warn_once("embedder", f"zeros of {embedder.name}", ZEROS_WARNING, embedder.name, len(own))
+        known.update(zip(own, rows, strict=True))
+        if cache is not None:
+            cache.put({text: known[text].copy() for text in own})
+        advance(len(batch))
+
     with progress(len(texts), show_progress) as advance:
         advance(len(texts) - len(missing))
         while missing:  # a second time if the new vectors have another dimension than the cached ones
-            known |= _vectors_of(ids, texts, missing, embedder, dim, config, cache, advance)
-            dim = len(known[texts[missing[0]]])
+            try:
+                embed_batches(embedder, texts, batches_of(texts, missing, config), config, on_batch, advance.note)
+            except BatchFailed as failed:
+                raise embedding_failure(failed, ids, embedder.name, cache) from failed.__cause__
             missing = _missing(texts, known, dim)
     return np.stack([known[text] for text in texts]) if texts else np.zeros((0, dim or 0), dtype=np.float32)
 
@@ -87,37 +101,6 @@ def _missing(texts: Sequence[str], known: Mapping[str, Vectors], dim: int | None
         if text not in known or dim not in (None, len(known[text])):
             missing.setdefault(text, index)
     return list(missing.values())
-
-
-def _vectors_of(
-    ids: Sequence[str],
-    texts: Sequence[str],
-    indices: Sequence[int],
-    embedder: Embedder,
-    dim: int | None,
-    config: EmbedderConfig,
-    cache: VectorCache | None,
-    advance: progress,
-) -> dict[str, Vectors]:
-    """Text -> vector, for the distinct texts at `indices`; the other arguments as in `embedded`."""
-    made: dict[str, Vectors] = {}
-
-    def on_batch(batch: Sequence[int], vectors: object) -> None:
-        nonlocal dim
-        rows = _checked_rows([ids[index] for index in batch], vectors, embedder, dim)
-        dim, own = rows.shape[1], [texts[index] for index in batch]
-        if len(own) > 1 and not rows.any() and not getattr(embedder, "in_place", False):
-            warn_once("embedder", f"zeros of {embedder.name}", ZEROS_WARNING, embedder.name, len(own))
-        made.update(zip(own, rows, strict=True))
-        if cache is not None:
-            cache.put({text: made[text].copy() for text in own})
-        advance(len(batch))
-
-    try:
-        embed_batches(embedder, texts, batches_of(texts, indices, config), config, on_batch, advance.note)
-    except BatchFailed as failed:
-        raise embedding_failure(failed, ids, embedder.name, cache) from failed.__cause__
-    return made
 
 
 def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache: object) -> EmbedderError:

@@ -49,8 +49,8 @@ class Segment:
     tf: TermCounts
     """(P,) occurrences of the term in the row; usually one byte each."""
     _rare: dict[int, tuple[Int32s, Int32s]] = field(init=False, default_factory=dict)
-    """The latest limit of `rare_terms` -> the postings of all terms with at most `limit` postings, as (P,) rows,
-    rising, and (P,) term codes."""
+    """Cache of `rare_terms`, at most one entry: limit -> the postings of all terms with at most `limit` postings, as
+    (P,) rows, rising, and (P,) term codes."""
 
     @property
     def size(self) -> int:
