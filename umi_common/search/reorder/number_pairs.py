@@ -56,8 +56,8 @@ from umi_common.search.reorder.words import (
 from umi_common.stores.lexical.languages import all_function_words
 
 RECORD_TERMS_MAX, HOLDING_SHARE = 100, 0.6
-"""Texts are read up to the last of the first `FAR_CANDIDATES` that has at most `RECORD_TERMS_MAX` terms and at least
-this share of the best BM25: where every record holds "item 1", that of "minutes no. 1" may have any rank."""
+"""Texts are read up to the last of the first `FAR_CANDIDATES` candidates that has at most `RECORD_TERMS_MAX` terms and
+at least this share of the best BM25: if each record holds "item 1", the record of "minutes no. 1" may have any rank."""
 OCCURRENCES_MAX = 500
 """Largest number of occurrences of the query's numbers that are read in a text: so many take about 7 ms. Only long
 tables hold more."""
@@ -134,7 +134,7 @@ def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) 
     patterns: dict[Pair, re.Pattern[str]] = {}
     for pair in pairs_in_text(query, numbers, lambda word: [bare(word).lower()]):
         label = pair[0][0]
-        if not (label.isalpha() and _number(pair)) or label in all_function_words() - NUMBER_WORDS:
+        if not (label.isalpha() and DIGITS.search("".join(pair[1]))) or label in all_function_words() - NUMBER_WORDS:
             continue
         term = _terms(label, terms_of)
         start = re.escape(term[0] if label.startswith(term[0]) else label)  # "sample" also matches "samples"
@@ -209,11 +209,6 @@ def keys_of(query: QueryPairs, g: Floats, texts: Sequence[str]) -> Floats:
         others = [text for text, g_in_text in zip(texts, own, strict=True) if not g_in_text] if own.any() else []
         shares.append(sum(before_any.search(text) is not None for text in others) / max(1, len(others)))
     return np.interp(shares, (KEY_FROM, KEY_TO), (0.0, 1.0))
-
-
-def _number(pair: Pair) -> tuple[str, ...]:
-    """The number of a pair; () if it is a single letter."""
-    return next((part for part in pair if part and DIGITS.search(part[-1])), ())
 
 
 def _g(held: Mapping[Pair, float], pair: Pair) -> float:
