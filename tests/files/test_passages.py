@@ -239,7 +239,7 @@ def visible(markup):
         "<video src=a.mp4>Your browser does not support the video tag.</video><iframe src='b' />",
         "<input list=l><datalist id=l><option>Oslo<option>Bern</datalist>",
         "<p hidden>No <select><option>no</select> and <textarea>no</textarea> no.</p>",
-        "<div hidden>No.<h2>No</h2></p>No.</div>",
+        "<div hidden>No.<h2>No</h3>No.</p>No.</div>",
     ],
 )
 def test_what_a_page_hides_from_its_reader_is_not_read(hidden):
@@ -258,7 +258,8 @@ def test_a_hidden_item_or_cell_without_its_end_tag_hides_nothing_else():
         visible("<select><option hidden>Choose<option>One<optgroup hidden><option>no<optgroup><option>Two") == "One Two"
     )
     assert visible("<table><tbody hidden><tr><td>no<tbody><tr><td>One</table>") == "One"
-    assert visible("<p>One<span hidden>no</p>Two") == "One Two"
+    for tag in ("p", "h2", "button", "div", "td"):
+        assert visible(f"<{tag}>One <span hidden>no</{tag}>Two") == "One Two"
 
 
 def test_words_before_and_in_a_block_stay_apart():

@@ -275,8 +275,9 @@ class _HiddenElements:
         if self._counts[tag]:
             self._end(tag)
             return True
-        # It also ends all hidden elements inside the visible one. But no <p> is open around a hidden block.
-        if tag in BLOCKS and not (tag == "p" and BLOCKS.intersection(self._open)):
+        # It also ends all hidden elements inside the visible one. But no <p> or heading is open around a hidden block.
+        holds_blocks = (tag in BLOCKS and tag != "p") or tag in ("button", "td", "th")
+        if holds_blocks or (tag in _HEADINGS | {"p"} and not BLOCKS.intersection(self._open)):
             self._open.clear()
             self._counts.clear()
             return False
