@@ -20,6 +20,9 @@ TERMS = Analyzer(AnalyzerConfig()).terms
 SAME = {
     "account": ("DE04 2589 5385 5012 4043 39", "DE04258953855012404339"),
     "British account": ("GB29 NWBK 6016 1331 9268 19", "GB29NWBK60161331926819", "gb29nwbk60161331926819"),
+    "French account": ("FR14 2004 1010 0505 0001 3M02 606", "FR1420041010050500013M02606"),
+    "Italian account": ("IT60 X054 2811 1010 0000 0123 456", "IT60X0542811101000000123456"),
+    "Maltese account": ("MT84 MALT 0110 0001 2345 MTLC AST0 01S", "MT84MALT011000012345MTLCAST001S"),
     "card": ("8416 4999 4912 2055", "8416499949122055", "8416-4999-4912-2055"),
     "phone with area code": ("(030) 1234 5678", "03012345678", "030/12345678", "030-12345678", "+49 30 12345678"),
     "phone with country code": ("+49 171 555 0199", "+491715550199", "0049 171 5550199", "0171 5550199"),
@@ -51,6 +54,7 @@ SAME = {
     "day": ("12.3.2023", "12.03.2023", "2023-03-12", "20230312", "2023/03/12", "12/03/2023", "3/12/2023"),
     "millions": ("$1.5M", "1.5 million dollars", "1,5 Mio", "1,500,000", "1.500.000", "1.5 mn"),
     "grouped millions": ("1,234 million", "1,234,000,000", "1234 million", "1.234bn"),
+    "less than a million": ("0.5 million", "500,000", "500000", "500k", "0,5 Mio"),
     "thousands": ("10k", "10K", "10 thousand", "10,000"),
     "thousands in words": ("nine thousand", "Nine thousand", "9,000", "9000", "9k", "9 thousand"),
     "hundreds in words": ("twelve hundred", "one thousand two hundred", "1,200", "1200", "1.2k"),
@@ -112,10 +116,16 @@ def test_a_roman_numeral_is_found_by_its_number(one: str, other: str):
         ("Nine Thousand Acres", "9000"),
         ("one hundred and five people", "105"),
         ("five hundred and more", "500"),
+        ("two thousand million stars", "2000000000"),
+        ("three hundred thousand million and six", "300000000006"),
     ],
 )
 def test_a_number_of_several_words_is_found_by_its_digits(text: str, number: str):
     assert number in TERMS(text)
+
+
+def test_half_a_million_has_one_form_without_a_zero_before_it():
+    assert {term for term in TERMS("it cost 0.5 million") if term.endswith("00000")} == {"500000"}
 
 
 @pytest.mark.parametrize("text", ["one or two", "two three four", "hundred", "a thousand thanks", "twenty people"])

@@ -86,8 +86,8 @@ _GROUPS = re.compile(
 )
 _AMOUNT = re.compile(r"\d{1,3}(?: \d{3})+(?:[.,]\d\d?)?")
 """Groups of digits that are an amount: 14 630,99."""
-_JOINED_LENGTHS = range(8, 25)
-"""Other groups are joined if they are this long without signs and spaces. Longer groups may be a line of a table."""
+_JOINED_DIGITS = range(8, 25)
+"""Other digits are joined if there are so many. More may be a line of a table."""
 
 
 def _and_joined(groups: re.Match[str]) -> str:
@@ -95,8 +95,8 @@ def _and_joined(groups: re.Match[str]) -> str:
     joined = re.sub(r"[ ()+-]", "", groups[0])
     if _AMOUNT.fullmatch(groups[0]):
         return f"{groups[0]} {joined.replace(',', '.')}"
-    is_number = " " in groups[0] and len(joined) in _JOINED_LENGTHS and not may_be_date(groups[0])
-    return f"{groups[0]} {joined}" if is_number else groups[0]
+    is_number = " " in groups[0] and (joined[0].isalpha() or len(joined) in _JOINED_DIGITS)
+    return f"{groups[0]} {joined}" if is_number and not may_be_date(groups[0]) else groups[0]
 
 
 _TWELVE_HOURS = re.compile(r"(?<![\w.,:/-])(1[0-2]|0?[1-9])(?:[:.]([0-5]\d))? ?([ap])\.?m\b", re.IGNORECASE)
@@ -177,7 +177,8 @@ def _and_whole(number: re.Match[str]) -> str:
     if number[0].endswith((" m", "-m", "b")) and not _CURRENCY.search(before):
         return number[0]
     whole, fraction, name = number[1].replace(",", ""), number[2] or "", _lower(number[3] or number[4])
-    return f"{number[0]} {whole}{fraction.ljust(_ZEROS_OF[name], '0')}"
+    digits = f"{whole}{fraction.ljust(_ZEROS_OF[name], '0')}".lstrip("0")
+    return f"{number[0]} {digits or 0}"
 
 
 _UNDER_20 = (  # noqa: SIM905 a list would take twenty lines
@@ -209,7 +210,9 @@ def _and_digits(spelled: re.Match[str]) -> str:
         elif word == "hundred":
             below_1000 *= 100
         elif word in _SCALES:
-            total, below_1000 = total + below_1000 * _SCALES[word], 0
+            # The million of "two thousand million" multiplies the thousands, that of "one million" the one.
+            total = total + below_1000 * _SCALES[word] if below_1000 else total * _SCALES[word]
+            below_1000 = 0
     return f"{spelled[0]} {total + below_1000}"
 
 
