@@ -11,7 +11,7 @@ from evaluation_toys import DATA, toy, write_lines
 
 from benchmarks.quality_sets import PrecomputedEmbedder, load_vectors, with_shuffled_positions
 from umi_common import Chunk
-from umi_common.errors import DatasetError, EmbedderError, InputError, InvalidVector
+from umi_common.errors import ConfigError, DatasetError, EmbedderError, InputError, InvalidVector
 from umi_common.evaluation import (
     Dataset,
     Keys,
@@ -125,6 +125,8 @@ def test_a_blank_document_is_left_out_but_counts_as_missed_where_it_is_relevant(
         ("queries.jsonl", '{"_id": "q1", "text": "x"}\n' * 2, r"line 2: 'q1' is in line 1 already"),
         ("queries.jsonl", '{"_id": "q1", "text": "x", "metadata": {"question_date": "soon"}}', r"1: the time .*'soon'"),
         ("queries.jsonl", '{"_id": "q1", "text": "x", "metadata": {"history": "hi"}}', r"line 1: metadata.* is str"),
+        ("queries.jsonl", '{"_id": "q1", "text": "x", "metadata": {"history": [{"a": null}]}}', r"1: turn .*None"),
+        ("queries.jsonl", '{"_id": "q1", "text": "x", "metadata": {"history": ["hi", null]}}', r"1: turn None"),
         ("queries.jsonl", '{"_id": "q1", "text": " "}', r"queries.jsonl, line 1: the question is blank"),
         ("qrels.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td1\t0\n", r"line 3: 'q1' and 'd1' .* with 1 before"),
         ("qrels.tsv", "", r"qrels.tsv, line 1: an empty file"),
@@ -139,6 +141,14 @@ def test_a_malformed_file_is_named_with_its_line(beir, file, content, complaint)
     (beir / file).write_text(content)
     with pytest.raises(DatasetError, match=complaint):
         load_beir(beir, keys=Keys())
+
+
+def test_a_history_of_null_is_no_history_and_a_blank_title_no_title(beir):
+    write_lines(beir / "corpus.jsonl", {"_id": "d1", "title": " ", "text": "one"})
+    write_lines(beir / "queries.jsonl", {"_id": "q1", "text": "one?", "metadata": {"history": None}})
+    (beir / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
+    dataset = load_beir(beir)
+    assert (dataset.chunks[0].text, dataset.queries[0].history) == ("one", ())
 
 
 def test_an_id_twice_is_refused_in_code_as_well():
@@ -280,6 +290,32 @@ def test_a_haystack_is_cut_into_turns_or_sessions(haystacks, granularity, texts,
     assert dataset.relevant("x1") == (relevant,)
 
 
+@pytest.mark.parametrize("granularity", ["turn", "session"])
+def test_a_session_in_which_nothing_is_said_is_no_document(haystacks, granularity):
+    said, silent = [{"role": "user", "content": "Hi", "has_answer": True}], [{"role": "user", "content": " "}]
+    dates = ["2023-01-01"] * 3
+    write_haystack(haystacks, "x1", {"session_ids": ["s1", "s2", "s3"], "dates": dates, "sessions": [said, [], silent]})
+    (dataset,) = load_haystacks(haystacks, granularity=granularity)
+    assert [chunk.text for chunk in dataset.chunks] == ["User: Hi"]
+
+
+def test_another_granularity_is_refused(haystacks):
+    with pytest.raises(ConfigError, match="granularity 'sessions': expected one of turn, session"):
+        load_haystacks(haystacks, granularity="sessions")
+
+
+@pytest.mark.parametrize(("ids", "said"), [("s1", "is str; expected a list of ids"), (3, "is int")])
+def test_evidence_that_is_no_list_is_named_with_its_line(haystacks, ids, said):
+    write_lines(haystacks / "queries.jsonl", {"_id": "x1", "text": "?", "metadata": {"answer_session_ids": ids}})
+    with pytest.raises(DatasetError, match=rf"queries\.jsonl, line 1: .*answer_session_ids.* {said}"):
+        load_haystacks(haystacks, granularity="session")
+
+
+def test_a_question_whose_evidence_is_null_has_none_among_the_sessions(haystacks):
+    write_lines(haystacks / "queries.jsonl", {"_id": "x1", "text": "?", "metadata": {"answer_session_ids": None}})
+    assert load_haystacks(haystacks, granularity="session") == []
+
+
 def test_each_question_is_its_own_dataset_asked_at_its_own_time(haystacks):
     (dataset,) = load_haystacks(haystacks)
     (query,) = dataset.queries
@@ -307,9 +343,11 @@ def test_a_malformed_haystack_is_named(haystacks, broken):
 
 def test_a_missing_or_torn_haystack_is_named(haystacks):
     path = haystacks / "haystacks" / "x1.json.gz"
-    path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(DatasetError, match=r"x1\.json\.gz"):
-        load_haystacks(haystacks)
+    whole = path.read_bytes()
+    for torn in (whole[:-10], gzip.compress(b"[" * 200_000)):
+        path.write_bytes(torn)
+        with pytest.raises(DatasetError, match=r"x1\.json\.gz"):
+            load_haystacks(haystacks)
     path.unlink()
     with pytest.raises(DatasetError, match=r"cannot read .*x1\.json\.gz"):
         load_haystacks(haystacks)

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from umi_common.errors import DatasetError, InputError
+from umi_common.errors import ConfigError, DatasetError, InputError
 from umi_common.evaluation.datasets import Dataset, Query
 from umi_common.times import read_time
 from umi_common.types import Chunk, ReadOnlyDict
@@ -114,8 +114,9 @@ def load_haystacks(folder: str | Path, *, granularity: Granularity = "turn", nam
 
     The dataset's group is the question's id, and the query's `now` is the question_date. A document's source is its
     session, its position is its number in the session from 0, and its event_time is the session's date (a date without
-    a zone is UTC). Two kinds of questions are left out: those with `abstention`, which the haystack does not answer, as
-    in LongMemEval's own metrics; and those for which no document of this granularity is marked as evidence.
+    a zone is UTC). Blank documents are left out. Two kinds of questions are left out: those with `abstention`, which
+    the haystack does not answer, as in LongMemEval's own metrics; and those for which no document of this granularity
+    is marked as evidence.
 
     Args:
         folder: Has `queries.jsonl` and `haystacks/`.
@@ -123,14 +124,17 @@ def load_haystacks(folder: str | Path, *, granularity: Granularity = "turn", nam
         name: The collection's name; None: the folder's name.
 
     Raises:
+        ConfigError: If the granularity is another one.
         DatasetError: If a file is missing or malformed; the message names the file and, if known, the line.
     """
+    if granularity not in get_args(Granularity):
+        raise ConfigError(f"granularity {granularity!r}: expected one of {', '.join(get_args(Granularity))}")
     home, datasets = Path(folder), list[Dataset]()
     set_name = home.resolve().name if name is None else name
     for record in _read_records(home / QUERIES):
         if record.metadata.get("abstention"):
             continue
-        dataset = _question(home, set_name, record.query(), granularity)
+        dataset = _question(home, set_name, record, granularity)
         if dataset.judged:
             datasets.append(dataset)
     return datasets
@@ -181,6 +185,13 @@ class _FileRecord:
             raise DatasetError(f"{self.where}: metadata is {type(value).__name__}; expected an object")
         return value or {}
 
+    def list_of(self, what: str, key: str) -> list[Any]:
+        """The list under a key of the metadata; empty if it is absent or null. Errors name its items `what`."""
+        value = self.metadata.get(key)
+        if not isinstance(value, list | None):
+            raise DatasetError(f"{self.where}: metadata[{key!r}] is {type(value).__name__}; expected a list of {what}")
+        return value or []
+
     @property
     def is_blank(self) -> bool:
         """Whether the record has neither text nor title."""
@@ -189,7 +200,7 @@ class _FileRecord:
     def chunk(self, keys: Keys, source: str | None, order: int) -> Chunk:
         """The chunk of a record of the corpus; `order` is its position, if it has a source and `keys` no position."""
         title, text, metadata = self.text("title", default=""), self.text("text"), self.metadata
-        id, whole = self.text("_id"), f"{title}. {text}" if title else text
+        id, whole = self.text("_id"), f"{title}. {text}" if title.strip() else text
         position = order if keys.position is None else metadata.get(keys.position)
         time = None if keys.event_time is None else self._time(metadata.get(keys.event_time), "event time")
         try:
@@ -204,18 +215,20 @@ class _FileRecord:
         if not text.strip():
             raise DatasetError(f"{self.where}: the question is blank; drop it, and its lines of the judgements")
         stated = next((metadata[key] for key in NOW_KEYS if metadata.get(key) is not None), None)
-        turns = metadata.get(HISTORY_KEY, [])
-        if not isinstance(turns, list):
-            raise DatasetError(
-                f"{self.where}: metadata[{HISTORY_KEY!r}] is {type(turns).__name__}; expected a list of turns"
-            )
         return Query(
             self.text("_id"),
             text,
             self._time(stated, "the time of the question"),
-            tuple(_turn(turn) for turn in turns),
+            tuple(map(self._turn, self.list_of("turns", HISTORY_KEY))),
             ReadOnlyDict({key: value for key, value in metadata.items() if key != HISTORY_KEY}),
         )
+
+    def _turn(self, turn: Any) -> str:
+        if isinstance(turn, Mapping) and isinstance(turn.get("content"), str):
+            return f"{turn.get('role', 'user')}: {turn['content']}"
+        if not isinstance(turn, str):
+            raise DatasetError(f"{self.where}: turn {turn!r:.60}; expected a string or {{role, content}}, both strings")
+        return turn
 
     def _time(self, value: Any, name: str) -> datetime | None:
         """The time in a text; without a zone it is UTC. None: `value` is None. Errors name the value `name`."""
@@ -234,12 +247,6 @@ def _chunks_from(records: Iterable[_FileRecord], keys: Keys, default_source: str
         chunks.append(record.chunk(keys, source, orders[source]))
         orders[source] += 1
     return tuple(chunks)
-
-
-def _turn(turn: Any) -> str:
-    if isinstance(turn, Mapping):
-        return f"{turn.get('role', 'user')}: {turn.get('content', '')}"
-    return str(turn)
 
 
 def _read_judgements(path: Path, queries: Container[str], documents: Container[str]) -> dict[str, dict[str, int]]:
@@ -313,28 +320,30 @@ def _read_records(path: Path) -> Iterator[_FileRecord]:
         yield _FileRecord(where, fields)
 
 
-def _question(home: Path, set_name: str, query: Query, granularity: Granularity) -> Dataset:
+def _question(home: Path, set_name: str, record: _FileRecord, granularity: Granularity) -> Dataset:
     """The dataset of one question of LongMemEval; a document is relevant if it is marked as evidence."""
+    query = record.query()
     path = home / HAYSTACKS / f"{query.id}.json.gz"
-    evidence = set(query.metadata.get("answer_session_ids", ()))  # ids of sessions; turns are marked in the haystack
+    evidence = record.list_of("ids", "answer_session_ids")  # of sessions; turns are marked in the haystack
     records: list[_FileRecord] = []
     grades: dict[str, int] = {}
-
-    def add(id: str, metadata: dict[str, Any], turns: Sequence[dict[str, Any]], *, is_evidence: bool) -> None:
-        text = "\n".join(f"{turn['role'].capitalize()}: {turn['content'].strip()}" for turn in turns)
-        records.append(_FileRecord(str(path), {"_id": id, "text": text, "metadata": metadata}))
-        if is_evidence:
-            grades[id] = 1
-
     for session, date, turns in _sessions(path):
-        facts = {"timestamp": date, "session": session}
+        documents: list[tuple[str, dict[str, str], Sequence[dict[str, Any]], bool]]
         if granularity == "session":
-            add(session, facts, turns, is_evidence=session in evidence)
-            continue
-        for number, turn in enumerate(turns):
-            if turn["content"].strip():
-                said_by = {**facts, "speaker": turn["role"]}
-                add(f"{session}_t{number}", said_by, [turn], is_evidence=bool(turn.get("has_answer")))
+            documents = [(session, {}, turns, session in evidence)]
+        else:
+            documents = [
+                (f"{session}_t{number}", {"speaker": turn["role"]}, [turn], bool(turn.get("has_answer")))
+                for number, turn in enumerate(turns)
+            ]
+        for id, said_by, said, is_evidence in documents:
+            if not any(turn["content"].strip() for turn in said):
+                continue
+            text = "\n".join(f"{turn['role'].capitalize()}: {turn['content'].strip()}" for turn in said)
+            metadata = {"timestamp": date, "session": session, **said_by}
+            records.append(_FileRecord(str(path), {"_id": id, "text": text, "metadata": metadata}))
+            if is_evidence:
+                grades[id] = 1
     return Dataset(set_name, query.id, _chunks_from(records, Keys()), (query,), {query.id: grades})
 
 
@@ -351,7 +360,7 @@ def _sessions(path: Path) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
         raise DatasetError(
             f"cannot read {path}: {error.strerror or error}; expected the question's haystack"
         ) from error
-    except (EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+    except (EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DatasetError(
             f"{path} is malformed ({type(error).__name__}: {error}); expected gzip of "
             "{session_ids, dates, sessions: [[{role, content}]]}, all of one length"
