@@ -201,6 +201,9 @@ FOREIGN = {
     "a text as time": lambda client, id: client.set_payload("toys", {"time": "x"}, points=[id]),
     "a text as position": lambda client, id: client.set_payload("toys", {"position": "x"}, points=[id]),
     "a number as source": lambda client, id: client.set_payload("toys", {"source": 5}, points=[id]),
+    "a float too large": lambda client, id: client.set_payload(
+        "toys", {"metadata": {"price": {"float": "0x1p9999"}}}, points=[id]
+    ),
     "no id": lambda client, id: client.delete_payload("toys", ["id"], points=[id]),
 }
 

@@ -211,6 +211,25 @@ def test_a_filter_whose_key_no_chunk_has_is_said_once_without_its_value(caplog):
     assert "secret" not in message
 
 
+@pytest.mark.parametrize("where", [{"draft": None}, {"$or": [{"draft": True}, {"user": "ann"}]}])
+def test_a_filter_that_passes_chunks_is_not_blamed_for_a_time_range_that_passes_none(caplog, where):
+    store = HybridStore.open()
+    store.add(
+        [
+            Chunk(
+                "a",
+                "Ann signed the contract.",
+                metadata={"user": "ann"},
+                event_time=datetime(2024, 5, 1, tzinfo=timezone.utc),
+            )
+        ]
+    )
+    umi = DualRetriever(store)
+    assert umi.search(QUERY, where=where).ids == ["a"]
+    assert umi.search(QUERY, where=where, time_range=(datetime(2030, 1, 1, tzinfo=timezone.utc), None)).ids == []
+    assert not caplog.records
+
+
 @pytest.mark.parametrize(
     ("where", "asked", "held"),
     [

@@ -130,13 +130,15 @@ def _search(
 
 
 def _warn_of_filter(snapshot: StoreSnapshot, where: Filter) -> None:
-    """Log why a filter may pass no chunk.
+    """If a filter passes no chunk, log why.
 
     A key that no chunk has may be misspelt; it is logged once. A key whose values are all of another kind than the
     filter's, such as 2021 and "2021", is logged once for each pair of kinds.
     """
-    columns = snapshot.columns
+    columns, passing = snapshot.columns, snapshot.mask(where, None)
     assert columns is not None
+    if passing is None or passing.any():  # the time range leaves out the chunks that pass
+        return
     for key in columns.unknown_keys(where):
         message = "a filter passes no chunk, and no chunk of the store has its key %s; check its spelling"
         warn_once("filter", key, message, shown(key))

@@ -148,7 +148,7 @@ def sparse(terms: Sequence[str], saturation: Saturation) -> tuple[list[int], lis
 
 
 def frequencies(values: Floats, lengths: Ints, saturation: Saturation) -> Floats:
-    """Term frequencies from the stored values and lengths of texts; whole numbers, exact below about 2,000.
+    """Term frequencies from the stored values and lengths of texts; whole numbers, exact below about 2,000 if k1 > 0.
 
     A value of 0 means that the term does not occur in the text.
     """
@@ -232,7 +232,7 @@ def metadata_of(payload: dict[str, Any]) -> Metadata:
     """The metadata of a payload's chunk: the inverse of `plain`."""
     try:
         return {key: _value(stored) for key, stored in payload["metadata"].items()}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise _not_written(payload.get("id")) from error
 
 
