@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
+import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
@@ -42,7 +44,7 @@ log = logging.getLogger("umi")
 
 SEARCHES = [
     *(f"similarity_search{which}" for which in ("", "_with_score", "_with_relevance_scores", "_by_vector")),
-    *(f"max_marginal_relevance_search{which}" for which in ("", "_by_vector")),
+    *(f"max_marginal_relevance_search{which}" for which in ("", "_with_score", "_by_vector")),
 ]
 """Names of the synchronous search methods. With a prefixed "a" they are the names of the asynchronous methods."""
 WRITE_OPTIONS = ("ids", "search_text", "show_progress", "batch_size", "current_time")
@@ -295,7 +297,7 @@ class UmiVectorStore(SharesStore, VectorStore):
 
         Raises:
             SearchUnavailable: If the dense arm did not answer.
-            ConfigError: If the threshold is out of range.
+            ConfigError: If the threshold is out of range, or is given by both names.
         """
         return self._relevant(self._search(self.umi, query, k, filter, _with_threshold(score_threshold, options)))
 
@@ -340,8 +342,14 @@ class UmiVectorStore(SharesStore, VectorStore):
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[Document]:
         """`max_marginal_relevance_search` for an event loop."""
-        found = await self._asearch(self._diverse(fetch_k, lambda_mult), query, k, filter, options)
-        return [document for document, _ in self._scored(found)]
+        found = await self.amax_marginal_relevance_search_with_score(query, k, fetch_k, lambda_mult, filter, **options)
+        return [document for document, _ in found]
+
+    async def amax_marginal_relevance_search_with_score(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
+    ) -> list[tuple[Document, float]]:
+        """`max_marginal_relevance_search_with_score` for an event loop."""
+        return self._scored(await self._asearch(self._diverse(fetch_k, lambda_mult), query, k, filter, options))
 
     def max_marginal_relevance_search_by_vector(
         self,
@@ -370,21 +378,21 @@ class UmiVectorStore(SharesStore, VectorStore):
             return await asyncio.to_thread(self._listed, k, filter, **options)
         return await umi.asearch(query, **_asked(k, filter, options))
 
-    def _listed(self, k: int, filter: Where, **options: Any) -> SearchResult:
+    def _listed(
+        self, k: Any, filter: Where, *, now: datetime | None = None, on_stage: object = None, **options: Any
+    ) -> SearchResult:
         """The first `k` documents by id that pass the filter and the time range, each with score 0 and relevance 1."""
         k = options.pop("limit", k)
-        bounded = LIMIT_MAX if isinstance(k, int) and k > LIMIT_MAX else k  # a listing has no largest k
-        asked = {"now": None, **_asked(bounded, filter, options)}
-        asked["now"] = utc_now() if asked["now"] is None else asked["now"]
-        asked.pop("on_stage", None)
-        request = SearchRequest.checked(query="any text", **asked)
+        bounded = LIMIT_MAX if isinstance(k, (int, np.integer)) and k > LIMIT_MAX else k  # a listing has no largest k
+        asked = _asked(bounded, filter, options)
+        request = SearchRequest.checked(query="any text", now=utc_now() if now is None else now, **asked)
         chunks = (chunk for page in pages(self.store, where=request.where) for chunk in page)
         passing = (chunk for chunk in chunks if chunk_passes(chunk, None, request.time_range))
         hits = [Hit(chunk, 0.0, rank, relevance=1.0) for rank, chunk in enumerate(islice(passing, k), start=1)]
         return SearchResult(tuple(hits), "", answerable=bool(hits))
 
-    def _diverse(self, fetch_k: int, lambda_mult: float) -> DualRetriever:
-        if not 0 <= lambda_mult <= 1:
+    def _diverse(self, fetch_k: int, lambda_mult: object) -> DualRetriever:
+        if not isinstance(lambda_mult, (int, float, np.floating)) or not 0 <= lambda_mult <= 1:
             raise ConfigError(f"lambda_mult is {lambda_mult!r}; expected 0 (diversity alone) to 1 (relevance alone)")
         pool = 1 if fetch_k == 0 else fetch_k  # below k, MMR chooses from k
         return self.umi.with_config(mmr={"enabled": True, "trade_off": lambda_mult, "pool": pool})
@@ -448,7 +456,11 @@ def _is_listing(query: str, options: dict[str, Any]) -> bool:
 
 
 def _with_threshold(score_threshold: float | None, options: dict[str, Any]) -> dict[str, Any]:
-    return options if score_threshold is None else {**options, "min_relevance": score_threshold}
+    if score_threshold is None:
+        return options
+    if options.get("min_relevance") is not None:
+        raise ConfigError("score_threshold and min_relevance are two names of one option; give one of them")
+    return {**options, "min_relevance": score_threshold}
 
 
 def _vector_only(embedding: list[float], options: dict[str, Any]) -> dict[str, Any]:

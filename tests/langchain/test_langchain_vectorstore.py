@@ -376,6 +376,27 @@ async def test_what_a_subclass_changes_in_a_search_holds_for_the_asynchronous_on
             assert found.metadata == {"user": "ann"}
 
 
+async def test_what_a_subclass_changes_in_the_scores_of_mmr_holds_for_every_search_by_mmr():
+    class Rounded(UmiVectorStore):
+        def max_marginal_relevance_search_with_score(self, *args, **options):
+            found = super().max_marginal_relevance_search_with_score(*args, **options)
+            return [(Document("rounded", id=document.id), round(score)) for document, score in found]
+
+    with Rounded.from_texts(["the plan of Ann"]) as store:
+        for found in (store.max_marginal_relevance_search("plan"), await store.amax_marginal_relevance_search("plan")):
+            assert [document.page_content for document in found] == ["rounded"]
+
+
+def test_a_listing_of_more_than_a_hundred_may_be_asked_for_by_a_number_of_numpy():
+    with UmiVectorStore.from_texts([f"text {n}" for n in range(102)]) as store:
+        assert len(store.similarity_search("", k=np.int64(101))) == len(store.similarity_search("", k=101)) == 101
+
+
+def test_a_threshold_is_given_by_one_name():
+    with UmiVectorStore.from_texts(["the plan of Ann"]) as store, pytest.raises(ConfigError, match="two names of one"):
+        store.similarity_search_with_relevance_scores("plan", score_threshold=0.1, min_relevance=0.9)
+
+
 def test_a_time_weighted_retriever_over_the_store_takes_the_time_of_its_documents():
     with UmiVectorStore() as store:
         retriever = TimeWeightedVectorStoreRetriever(vectorstore=store, decay_rate=0.01, k=1)
