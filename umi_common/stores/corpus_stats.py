@@ -4,8 +4,8 @@ Of a query, the background: mean and standard deviation of its cosines with a sa
 
 Of the corpus, numbers that tell how much information positions and sources carry:
 
-    autocorrelation      how much more similar chunks one or two positions apart are than any two chunks of their
-                         source: the lag-1 plus the lag-2 autocorrelation of the vectors around their source's mean,
+    autocorrelation      how much more similar chunks one or two places apart in their source are than any two of its
+                         chunks: the lag-1 plus the lag-2 autocorrelation of the vectors around their source's mean,
                          less the value expected by chance. Lag 2 matters because speakers alternate. 0: positions carry
                          no information.
     icc                  intraclass correlation, the share of the vectors' variance that lies between sources. 0:
@@ -36,7 +36,7 @@ SAMPLE_SIZE = 1_024
 WEIGHT_TERMS_MAX = 30
 """Largest weight of a chunk. The weight is its number of terms, since very short chunks tell little about the order."""
 LAGS = (1, 2)
-"""Distances between the chunks that `autocorrelation` compares."""
+"""Distances, in places, between the chunks that `autocorrelation` compares."""
 SOURCE_CHUNKS_MAX = 1_024
 """Largest number of chunks of one source from which the statistics are computed; more chunks hardly change them."""
 SAMPLE_CHUNKS_MAX = 8_192
@@ -46,15 +46,17 @@ DIVISOR_MIN = 1e-12
 CHUNKS, SQUARES, WEIGHTS_SQUARED, PAIRS, WITHIN = range(5)
 PRODUCTS, WEIGHT_PRODUCTS = slice(5, 5 + len(LAGS)), slice(5 + len(LAGS), 5 + 2 * len(LAGS))
 COLUMNS = WEIGHT_PRODUCTS.stop
+TOTAL = slice(COLUMNS, None)
 """Columns of one source's sums:
 
     CHUNKS            number of chunks
-    PAIRS             number of pairs of chunks, of all lags
     SQUARES           sum of the squared weighted deviations from the weighted mean
     WEIGHTS_SQUARED   sum of the squared weights
+    PAIRS             number of pairs of chunks, of all lags
     WITHIN            sum of the squared deviations from the unweighted mean
     PRODUCTS          by lag: sum of the products of the weighted deviations of a pair, less the value by chance
     WEIGHT_PRODUCTS   by lag: sum of the products of the weights of a pair
+    TOTAL             sum of the vectors, dim columns
 """
 
 
@@ -88,7 +90,7 @@ class Calibration:
         self._sample: Vectors | None = None
         """The vectors of the sampled rows; None: not needed yet."""
         self._rows: Rows | None = None
-        """The snapshot that `_numbers`, `_sums` and `_totals` describe; None: they are not computed yet."""
+        """The snapshot that `_numbers` and `_sums` describe; None: they are not computed yet."""
         self._numbers: Mapping[str, float] = {}
         self._order: list[tuple[int, str, int]] = []
         """(CRC-32 of the name, name, code) of every source, rising."""
@@ -97,9 +99,7 @@ class Calibration:
         self._chosen: list[int] = []
         """Codes of the measured sources."""
         self._sums = np.zeros((0, COLUMNS))
-        """(len(_chosen), COLUMNS) sums of each measured source."""
-        self._totals = np.zeros((0, 0))
-        """(len(_chosen), dim) sum of the vectors of each measured source."""
+        """(len(_chosen), COLUMNS + dim) sums of each measured source."""
 
     @classmethod
     def restored(cls, rows: Rows, saved: Mapping[str, npt.NDArray[Any]]) -> Calibration:
@@ -112,9 +112,9 @@ class Calibration:
         drawn, chosen, alive = saved["drawn"], saved["chosen"], saved["alive then"]
         made._drawn = drawn
         made._sample = saved["sample"].reshape(len(drawn), saved["sample"].size // max(len(drawn), 1))
-        made._chosen, made._sums = chosen.tolist(), saved["sums"].reshape(len(chosen), COLUMNS).copy()
-        made._totals = saved["totals"].reshape(len(chosen), saved["totals"].size // max(len(chosen), 1)).copy()
-        made._rows = rows.earlier(alive) if len(chosen) else None
+        if len(chosen):
+            made._chosen, made._rows = chosen.tolist(), rows.earlier(alive)
+            made._sums = np.hstack([saved[name].reshape(len(chosen), -1) for name in ("sums", "totals")])
         return made
 
     def saved(self, rows: Rows) -> dict[str, npt.NDArray[Any]]:
@@ -125,8 +125,8 @@ class Calibration:
                 "drawn": self._drawn[:0] if self._sample is None else self._drawn,
                 "sample": np.zeros(0, np.float32) if self._sample is None else self._sample,
                 "chosen": np.array(self._chosen, np.int64),
-                "sums": self._sums,
-                "totals": self._totals,
+                "sums": self._sums[:, :COLUMNS],
+                "totals": self._sums[:, TOTAL],
                 "alive then": rows.alive[:0] if self._rows is None else self._rows.alive,
             }
             return {name: array.ravel() for name, array in arrays.items()}
@@ -211,11 +211,7 @@ class Calibration:
         if sizes.max(initial=0) < 2:
             return shared
         self._sum_up(self._choose(sizes, sources), sizes, rows, vectors, lengths)
-        return {
-            **_autocorrelation(self._sums),
-            **_icc(self._sums, self._totals),
-            **shared,
-        }
+        return {**_autocorrelation(self._sums), **_icc(self._sums), **shared}
 
     def _choose(self, sizes: Ints, sources: Sequence[str]) -> list[int]:
         """Codes of the sources from which the statistics are computed: those with several chunks, by rising (CRC-32 of
@@ -232,18 +228,14 @@ class Calibration:
         return chosen
 
     def _sum_up(self, chosen: list[int], sizes: Ints, rows: Rows, vectors: RowVectors, lengths: Lengths) -> None:
-        """Set `_sums` and `_totals` to the sums of the chosen sources in this snapshot."""
+        """Set `_sums` to the sums of the chosen sources in this snapshot."""
         touched = _touched(self._rows, rows)
         before, self._chosen = self._chosen, []  # if a step below fails, no sums count as computed
         if chosen != before:
-            known = {code: at for at, code in enumerate(before)}
+            known = dict(zip(before, self._sums[: len(before)], strict=True))
             touched |= set(chosen) - known.keys()
-            old = [known.get(code, -1) for code in chosen]
-            if not before:
-                self._sums, self._totals = np.zeros((0, COLUMNS)), np.zeros((0, vectors.shape[1]))
-            # A new source, at index -1, gets the row of zeros that is appended; the loop below overwrites it.
-            self._sums = np.append(self._sums, np.zeros((1, COLUMNS)), axis=0)[old]
-            self._totals = np.append(self._totals, np.zeros((1, vectors.shape[1])), axis=0)[old]
+            unknown = np.zeros(COLUMNS + vectors.shape[1])  # overwritten below
+            self._sums = np.array([known.get(code, unknown) for code in chosen])
         stale = [at for at, code in enumerate(chosen) if code in touched]
         if stale:
             ordered = rows.source_order
@@ -251,7 +243,7 @@ class Calibration:
         for at in stale:
             first = int(codes.searchsorted(chosen[at]))
             mine = ordered[first : first + min(int(sizes[chosen[at]]), SOURCE_CHUNKS_MAX)]
-            self._sums[at], self._totals[at] = _sums_of(mine, rows.index_in_source[mine], vectors, lengths)
+            self._sums[at] = _sums_of(mine, rows.index_in_source[mine], vectors, lengths)
         self._chosen = chosen
 
 
@@ -276,8 +268,8 @@ def _touched(before: Rows | None, now: Rows) -> frozenset[int]:
     return frozenset(longer.source[changed].tolist()) | frozenset(longer.source[shared:].tolist())
 
 
-def _sums_of(mine: Ints, indices: Ints, vectors: RowVectors, lengths: Lengths) -> tuple[Floats, Floats]:
-    """(COLUMNS,) the sums of one source, and (dim,) the sum of its vectors.
+def _sums_of(mine: Ints, indices: Ints, vectors: RowVectors, lengths: Lengths) -> Floats:
+    """(COLUMNS + dim,) the sums of one source; zeros if fewer than two of its vectors are not zero.
 
     Args:
         mine: The rows of the source, by position.
@@ -286,9 +278,9 @@ def _sums_of(mine: Ints, indices: Ints, vectors: RowVectors, lengths: Lengths) -
     own = vectors[mine].astype(np.float64)
     present = own.any(axis=1)
     own, indices = own[present], indices[present]
-    sums, chunks = np.zeros(COLUMNS), len(own)
+    sums, chunks = np.zeros(COLUMNS + vectors.shape[1]), len(own)
     if chunks < 2:
-        return sums, np.zeros(vectors.shape[1])
+        return sums
     weights = np.clip(lengths[mine][present], 1, WEIGHT_TERMS_MAX).astype(np.float64)
     total_weight = weights.sum()
     deviations = (own - weights @ own / total_weight) * weights[:, np.newaxis]
@@ -305,13 +297,13 @@ def _sums_of(mine: Ints, indices: Ints, vectors: RowVectors, lengths: Lengths) -
         pairs += len(first)
     total = own.sum(axis=0)
     sums[: PRODUCTS.start] = chunks, squares, weights_squared, pairs, chunks - float(total @ total) / chunks
-    sums[PRODUCTS], sums[WEIGHT_PRODUCTS] = products, weight_products
-    return sums, total
+    sums[PRODUCTS], sums[WEIGHT_PRODUCTS], sums[TOTAL] = products, weight_products, total
+    return sums
 
 
 def _autocorrelation(sums: Floats) -> dict[str, float]:
     """`autocorrelation`, and the number of pairs of chunks from which it is computed."""
-    whole = sums.sum(axis=0)
+    whole = sums[:, :COLUMNS].sum(axis=0)
     scale = whole[SQUARES] / max(whole[WEIGHTS_SQUARED], DIVISOR_MIN)
     weights = whole[WEIGHT_PRODUCTS]
     per_lag = np.where(weights > 0, whole[PRODUCTS] / np.maximum(weights, DIVISOR_MIN), 0.0) / max(scale, DIVISOR_MIN)
@@ -321,14 +313,14 @@ def _autocorrelation(sums: Floats) -> dict[str, float]:
     }
 
 
-def _icc(sums: Floats, totals: Floats) -> dict[str, float]:
+def _icc(sums: Floats) -> dict[str, float]:
     """`icc`, 1 - (variance within sources) / (total variance), and its degrees of freedom; 0 for a single source."""
     parts = int(np.count_nonzero(sums[:, CHUNKS]))
     if parts < 2:
         return {"icc": 0.0, "icc_chunks": 0.0}
-    whole = totals.sum(axis=0)
-    chunks, within = sums.sum(axis=0)[[CHUNKS, WITHIN]]
-    spread = (chunks - float(whole @ whole) / chunks) / (chunks - 1)
+    whole = sums.sum(axis=0)
+    chunks, within, total = whole[CHUNKS], whole[WITHIN], whole[TOTAL]
+    spread = (chunks - float(total @ total) / chunks) / (chunks - 1)
     freedom = chunks - parts
     icc = 1.0 - within / freedom / spread if spread > DIVISOR_MIN else 0.0
     return {"icc": float(icc), "icc_chunks": float(freedom)}
