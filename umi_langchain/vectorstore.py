@@ -112,10 +112,7 @@ class UmiVectorStore(SharesStore, VectorStore):
         self._places = SourcePlaces(self.store, self._keys)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Make an asynchronous search call the synchronous one in a thread if a subclass replaces only the latter.
-
-        LangChain's base class does so, too.
-        """
+        """Make an asynchronous search call the synchronous one in a thread if a subclass replaces only the latter."""
         super().__init_subclass__(**kwargs)
         for name in SEARCHES:
             if name in vars(cls) and f"a{name}" not in vars(cls):
@@ -249,8 +246,7 @@ class UmiVectorStore(SharesStore, VectorStore):
 
         Raises:
             InputError: If neither ids nor a filter is given; `delete(store.store.ids())` removes all documents.
-            TypeError: If an option is unknown: the caller may mean it as a condition, and ignoring it would remove more
-                documents.
+            TypeError: If an option is unknown: it may be meant as a condition.
         """
         refuse_unknown_options(options, ("ids", "where"), TypeError)
         self.store.delete(ids, where=where)

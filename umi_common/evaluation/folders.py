@@ -37,8 +37,7 @@ HISTORY_KEY = "history"
 """Metadata key of a query's history: a list of earlier messages, each a string or {"role", "content"}."""
 
 HAYSTACKS = "haystacks"
-"""Name of the folder of haystacks in a collection. A haystack is the sessions that are searched for one question; most
-of them do not help to answer it."""
+"""Name of the folder of haystacks in a collection. A haystack is the sessions that are searched for one question."""
 Granularity = Literal["turn", "session"]
 """The unit of a document: one turn (message) of a session, or a whole session."""
 

@@ -211,7 +211,7 @@ class Calibration:
         if sizes.max(initial=0) < 2:
             return shared
         self._sum_up(self._choose(sizes, sources), sizes, rows, vectors, lengths)
-        return {**_autocorrelation(self._sums), **_icc(self._sums), **shared}
+        return {**_numbers_of(self._sums), **shared}
 
     def _choose(self, sizes: Ints, sources: Sequence[str]) -> list[int]:
         """Codes of the sources from which the statistics are computed: those with several chunks, by rising (CRC-32 of
@@ -301,26 +301,19 @@ def _sums_of(mine: Ints, indices: Ints, vectors: RowVectors, lengths: Lengths) -
     return sums
 
 
-def _autocorrelation(sums: Floats) -> dict[str, float]:
-    """`autocorrelation`, and the number of pairs of chunks from which it is computed."""
-    whole = sums[:, :COLUMNS].sum(axis=0)
+def _numbers_of(sums: Floats) -> dict[str, float]:
+    """`autocorrelation` and its number of pairs; `icc`, 1 - (variance within sources) / (total variance), and its
+    degrees of freedom, both 0 for a single source."""
+    whole, sources = sums.sum(axis=0), int(np.count_nonzero(sums[:, CHUNKS]))
     scale = whole[SQUARES] / max(whole[WEIGHTS_SQUARED], DIVISOR_MIN)
     weights = whole[WEIGHT_PRODUCTS]
     per_lag = np.where(weights > 0, whole[PRODUCTS] / np.maximum(weights, DIVISOR_MIN), 0.0) / max(scale, DIVISOR_MIN)
-    return {
-        "autocorrelation": float(np.sum(per_lag)) if scale > DIVISOR_MIN else 0.0,
-        "autocorrelation_pairs": float(whole[PAIRS]),
-    }
-
-
-def _icc(sums: Floats) -> dict[str, float]:
-    """`icc`, 1 - (variance within sources) / (total variance), and its degrees of freedom; 0 for a single source."""
-    parts = int(np.count_nonzero(sums[:, CHUNKS]))
-    if parts < 2:
-        return {"icc": 0.0, "icc_chunks": 0.0}
-    whole = sums.sum(axis=0)
-    chunks, within, total = whole[CHUNKS], whole[WITHIN], whole[TOTAL]
-    spread = (chunks - float(total @ total) / chunks) / (chunks - 1)
-    freedom = chunks - parts
-    icc = 1.0 - within / freedom / spread if spread > DIVISOR_MIN else 0.0
-    return {"icc": float(icc), "icc_chunks": float(freedom)}
+    autocorrelation = float(np.sum(per_lag)) if scale > DIVISOR_MIN else 0.0
+    icc = freedom = 0.0
+    if sources > 1:
+        chunks, total = whole[CHUNKS], whole[TOTAL]
+        spread = (chunks - float(total @ total) / chunks) / (chunks - 1)
+        freedom = float(chunks - sources)
+        icc = float(1.0 - whole[WITHIN] / freedom / spread) if spread > DIVISOR_MIN else 0.0
+    pairs = float(whole[PAIRS])
+    return {"autocorrelation": autocorrelation, "autocorrelation_pairs": pairs, "icc": icc, "icc_chunks": freedom}

@@ -65,7 +65,7 @@ PART = 0.5
 RARE_DOCUMENTS = 10
 """Largest df of a rare term. With 20, the rankings of sets of 1,000 to 6,000 chunks were no better."""
 NEED_SLOPE = 5.0
-"""Factor on `need`: a reference has its full weight if need >= 1 / 5, by a shared rare term if need - 0.2 is that."""
+"""Factor on `need`: a reference by a name has its full weight from a need of 0.2 on, one by a rare term from 0.4."""
 NEED_OF_RARE = 0.2
 """A shared rare term is a reference only if `need` is larger than this."""
 
@@ -124,9 +124,8 @@ class References:
         return Named(named, {row: weight for row, weight in holding.items() if row not in named})
 
     def links_of(self, sources: Ints, terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]]) -> Links | None:
-        """The references i -> j with a weight above 0 for each i in `sources`; None: there are none.
-
-        A query of one term has none: no other term could be needed beside it.
+        """The references i -> j with a weight above 0 for each i in `sources`; None: there are none, or the query has
+        a single term.
 
         Args:
             sources: (S,) the rows i, living and rising: the best rows of the search and those that the query names.

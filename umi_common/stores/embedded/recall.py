@@ -105,8 +105,7 @@ def _search(
             _warn_of_filter(snapshot, request.where)
         if request.window is not None and not rows.within(TimeRange()).any():
             trace.facts[CHUNKS_WITH_TIME] = 0
-    weights = rows.decay(request)
-    search = TextSearch(request, trace, snapshot.lexical, rows, row_data.table, allowed, weights)
+    search = TextSearch(request, trace, snapshot.lexical, rows, row_data.table, allowed, rows.decay(request))
     lexical = search.ranked() if snapshot.lexical_fault is None else None
     if snapshot.lexical_fault is not None and request.strategy != "vector":
         search.lost_lexical(snapshot.lexical_fault, "; repair() brings it back")

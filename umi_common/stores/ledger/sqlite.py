@@ -51,10 +51,7 @@ def unwritable(error: Exception) -> bool:
 
 
 def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> StoreError:
-    """The umi error for an error of SQLite.
-
-    Its message says what to do. Only for an error that is none of the kinds below, it is the path and SQLite's message.
-    """
+    """The umi error for an error of SQLite."""
     message = str(error).lower()
     where = "the store in memory" if path is None else str(path)
     if "closed" in message:

@@ -210,8 +210,7 @@ def _and_digits(spelled: re.Match[str]) -> str:
         elif word == "hundred":
             below_1000 *= 100
         elif word in _SCALES:
-            # The million of "two thousand million" multiplies the thousands, that of "one million" the one.
-            total = total + below_1000 * _SCALES[word] if below_1000 else total * _SCALES[word]
+            total = total + below_1000 * _SCALES[word] if below_1000 else total * _SCALES[word]  # two thousand million
             below_1000 = 0
     return f"{spelled[0]} {total + below_1000}"
 
@@ -273,8 +272,7 @@ def _in_base_unit(measure: re.Match[str]) -> str:
 
 
 _ROMAN_DIGIT = re.compile(r" [IVXivx](?!\w|['.-]\w)")
-"""A space and a Roman number of one digit. Queries find longer ones by word_forms.txt, where each line has the forms of
-one word, such as "2 two ii"."""
+"""A space and a Roman number of one digit. Queries find longer ones by a line of word_forms.txt, such as "2 two ii"."""
 _ROMAN = {"I": "1", "V": "5", "X": "10"}
 _NUMBERED = frozenset(
     (  # noqa: SIM905 a list would take forty lines
