@@ -121,6 +121,26 @@ def test_an_embedder_that_hangs_is_not_called_for_a_while_and_holds_few_threads(
         assert threading.active_count() - before <= 3
 
 
+def test_searches_one_after_the_other_are_embedded_in_few_threads_which_then_end():
+    threads = []
+
+    class Telling(HashEmbedder):
+        def embed_queries(self, texts):
+            threads.append(threading.current_thread())
+            return super().embed_queries(texts)
+
+    with HybridStore.open(embedder=Telling()) as store, DualRetriever(store) as umi:
+        store.add(CHUNKS)
+        for number in range(50):
+            assert umi.search(f"roofers {number}", now=NOW).mode == "hybrid"
+    assert len(threads) == 50
+    assert threading.current_thread() not in threads
+    assert len(set(threads)) < 10
+    for thread in set(threads):
+        thread.join(SOON)
+        assert not thread.is_alive()
+
+
 def test_many_threads_that_search_at_once_leave_few_calls_behind(store, embedder):
     def search():
         found.append(umi.search("roofers", now=NOW).mode)
