@@ -268,3 +268,42 @@ def test_an_account_is_joined_whatever_else_the_text_holds(text: str):
 )
 def test_times_of_day_have_one_form_but_a_german_am_and_durations_stay(text: str, in_one_form: str):
     assert in_24_hours(text) == in_one_form
+
+
+def ranked(question, *texts):
+    """The texts, best first, by BM25."""
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add([Chunk(text, text) for text in texts])
+        return [text for text, _ in store.search_lexical(question, k=len(texts))]
+
+
+@pytest.mark.parametrize(
+    ("question", "right", "same_measure", "same_thing"),
+    [
+        ("hose 0.5 kg", "hose of 500 g", "rope of 0.5 kg", "hose of 2 kg"),
+        ("hose 15mm", "hose of 1.5 cm", "rope of 15mm", "hose of 20mm"),
+        ("hose 1,5 m", "hose of 150 cm", "rope of 1,5 m", "hose of 3 m"),
+        ("juice 1.5 l", "juice in bottles of 1500 ml", "water in bottles of 1.5 l", "juice in bottles of 2 l"),
+        ("bus to Bilbao at 9 am", "bus to Bilbao at 09:00", "bus to Malmo at 9 am", "bus to Bilbao at 11:30"),
+        ("bus to Bilbao at 09:00", "bus to Bilbao at 9 am", "bus to Malmo at 09:00", "bus to Bilbao at 11:30"),
+    ],
+)
+def test_a_measure_in_another_unit_counts_more_than_its_writing_beside_another_thing(
+    question, right, same_measure, same_thing
+):
+    others = [f"{same_measure}, {colour}" for colour in ("red", "green", "blue")]
+    assert ranked(question, *others, same_thing, right)[0] == right
+
+
+@pytest.mark.parametrize("asked", ["5 kg", "15 kg", "5 g", "0.5 kg", "5 l", "5 mm"])
+def test_of_things_alike_that_of_the_asked_measure_comes_first(asked):
+    measures = ("5 kg", "15 kg", "5 g", "0.5 kg", "5 l", "5 mm", "50 kg")
+    assert ranked(f"gravel {asked}", *(f"gravel, {measure}" for measure in measures))[0] == f"gravel, {asked}"
+
+
+def test_of_texts_with_the_same_measure_the_one_with_its_writing_comes_first():
+    assert ranked("hose 0.5 kg", "hose 500 g, a", "hose 0.5 kg, a")[0] == "hose 0.5 kg, a"
+
+
+def test_a_measure_whose_unit_stands_in_a_heading_is_found():
+    assert ranked("bolts 50 mm", "bolts, mm: 60", "bolts, mm: 50", "nails, mm: 50")[0] == "bolts, mm: 50"

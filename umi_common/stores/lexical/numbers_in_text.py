@@ -58,6 +58,13 @@ def in_base_units(text: str) -> str:
     return _MEASURE.sub(_in_base_unit, text) if _HINT.search(text) else text
 
 
+def in_common_forms(text: str) -> str:
+    """The text with the common form in place of each measure and time of day: "1960mm", with `WHOLE` before it, for
+    "1.96 m", and "18:06" for "6:06 pm"."""
+    text = in_24_hours(text)
+    return _MEASURE.sub(lambda measure: f" {WHOLE}{_in_base_unit(measure)} ", text) if _HINT.search(text) else text
+
+
 def days_in_words(text: str) -> list[str]:
     """The dates of the text that name their month: 2026-03-03 for "3 March 2026"."""
     return [
