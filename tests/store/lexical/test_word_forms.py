@@ -28,13 +28,33 @@ def first(question, *texts):
         ("a flat with 8 rooms", "It has eight rooms."),
         ("the seventh meeting", "Minutes of the 7th meeting."),
         ("the 16th symphony", "On the sixteenth symphony."),
+        ("floor 9", "Labs are on the ninth floor."),
+        ("ninth floor", "Labs are on floor 9."),
+        ("a 5 ft ladder", "A ladder of 5 feet."),
+        ("selenium 500 mcg", "Selenium, 500 µg a tablet."),
         ("board on Tuesday", "The board meets on Tue."),
         ("chapter 8", "Chapter VIII is on debts."),
         ("β carotene", "Beta carotene in carrots."),
     ],
 )
 def test_a_text_is_found_by_another_form_of_its_word(question, text):
-    forms = ("mice", "went", "buys", "ran", "Labor", "eight", "7th", "sixteenth", "Tue", "VIII", "Beta")
+    forms = (
+        "mice",
+        "went",
+        "buys",
+        "ran",
+        "Labor",
+        "eight",
+        "7th",
+        "sixteenth",
+        "ninth",
+        "floor 9",
+        "feet",
+        "µg",
+        "Tue",
+        "VIII",
+        "Beta",
+    )
     others = {text.replace(form, "-") for form in forms} - {text}  # shorter, and so first without the form
     assert others and first(question, text, *others) == text
 
