@@ -85,6 +85,23 @@ def test_a_compound_finds_the_text_that_holds_its_parts(query, answer, other):
         assert umi.search(query, strategy="text").ids == ["compound"]  # a text holds the word as it is typed
 
 
+@pytest.mark.parametrize(
+    ("query", "answer", "other"),
+    [
+        ("Wasserleitung undicht", "Die Leitung für das Wasser ist neu.", "Das Wort Wasserleitung ist nicht von ihr."),
+        ("Leitung für Wasser undicht", "Dort ist eine Wasserleitung.", "Der Bus ist nicht da und nicht hier."),
+        ("huissleutel vergeten", "De sleutel van het huis is nieuw.", "Het woord huissleutel is niet van haar."),
+        ("sleutel van huis vergeten", "Daar is de huissleutel.", "De bus is er nog niet en ook niet hier."),
+        ("skolavgift borta", "Den nya avgiften för en skola är här.", "Ordet skolavgift är inte här och inte där."),
+        ("avgift för skola borta", "Här är en skolavgift till.", "Bussen är inte här än och inte där."),
+    ],
+)
+def test_a_compound_and_its_two_words_are_found_by_each_other_where_texts_hold_both(query, answer, other):
+    with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
+        store.add([Chunk(id="answer", text=answer), *(Chunk(id=f"{n}", text=other) for n in range(9))])
+        assert "answer" in umi.search(query, strategy="text", limit=10).ids
+
+
 def test_an_english_word_is_not_taken_apart():
     with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
         store.add([Chunk(id="1", text="The fire was put out and the wall is to be painted by you.")])

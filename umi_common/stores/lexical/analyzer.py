@@ -215,6 +215,10 @@ class Analyzer:
             words = ["" if word in self._stop_words else word for word in words]
         return self._stems.stem_latin(words)
 
+    def stems_of_words(self, words: list[str]) -> list[str]:
+        """The stem of each word, which is in lower case and Latin letters; stemmed in one call."""
+        return self._stems.stem_latin(words)
+
     @cached_property
     def _unicode_token(self) -> re.Pattern[str]:
         word = rf"[\w{languages.combining_marks()}]"

@@ -8,6 +8,7 @@ example, the rows are texts in English and German and hold "runs", "ran", "schoo
     other spellings                 cafe: café, which differs only in accents
                                     scool: school, one edit away, since no row holds scool   (`_add_spellings`)
     other forms of English words    run: ran                                                 (`_other_forms`)
+    compounds, their two words      none in English; of German "Wasserleitung": wass, leitung   (`_compounds`)
     terms that a row holds          run and café of weight 1, school and ran of weight 0.5 or less
 
 "scool" stays in the query, too. A term that no row holds lowers `QueryTerms.coverage`, the share of the query's idf
@@ -24,8 +25,9 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from umi_common.stores.lexical.analyzer import Analyzer, pieces
+from umi_common.stores.lexical.analyzer import Analyzer, normalised, pieces
 from umi_common.stores.lexical.bm25 import QUERY_TERMS_MAX
+from umi_common.stores.lexical.compounds import COMPOUNDING, joined, parts
 from umi_common.stores.lexical.corpus import Corpus
 from umi_common.stores.lexical.languages import ENGLISH, NOT_FOUND, all_function_words, word_forms
 from umi_common.stores.lexical.numbers_in_text import days_in_words
@@ -35,16 +37,13 @@ SPELLED_TERMS_MAX = 64
 """A query with more distinct terms than this is not expanded by other spellings; one with more words than this (each
 repetition counts) is not expanded by other forms. Long queries find enough with their words as typed."""
 TYPO_LETTERS = range(5, 33)
-"""A term that no row holds is corrected, or split as a compound, only if its number of letters is in this range."""
+"""A term that no row holds is corrected, and a word is split as a compound, only if its number of letters is in this
+range."""
 TYPO_TERMS_MAX = 5
 """A term that is one edit away from more terms than this is not corrected."""
 TYPO_WEIGHT = 0.5
-"""Factor on the weight of the terms that are guessed for a word that no row holds: one edit away, versions, parts of a
-compound. It is below 1, because the word may be correct as typed."""
-COMPOUNDING = frozenset({"danish", "dutch", "finnish", "german", "hungarian", "norwegian", "swedish"})
-"""Languages that write compounds as one word."""
-PART_LETTERS = 4
-"""Smallest number of letters of each part into which a compound is split; an s that links the parts counts, too."""
+"""Factor on the weight of the terms that are guessed for a word that no row holds: one edit away, versions. It is below
+1, because the word may be correct as typed."""
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*")
 FORM_WEIGHT = 0.5
 """Largest factor on the weight of a word's other forms; below 1, so that a text with the word as typed ranks higher."""
@@ -59,7 +58,7 @@ class _Word:
     terms: list[str]
     """Its distinct terms in all languages and spellings, `term` first."""
     guessed: set[str] = field(default_factory=set)
-    """Those of `terms` that are searched because no row holds the word: one edit away, versions, parts."""
+    """Those of `terms` that are searched because no row holds the word: one edit away, versions."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,10 +83,10 @@ class QueryExpander:
         terms).
 
         If the query is analysed as English, the other forms of its words are added with at most `FORM_WEIGHT` times the
-        weight of the word. If no row holds a word, and it has no other forms, the terms one edit away, or else the
-        versions that begin with it, or the two parts of a compound, are added with `TYPO_WEIGHT` times its weight. Of a
-        long query, only the `QUERY_TERMS_MAX` terms with the largest weight * idf are looked up in other languages. The
-        module shows an example.
+        weight of the word; so are the terms of compounds, see `_compounds`. If no row holds a word, and it has no other
+        forms, the terms one edit away, or else the versions that begin with it, are added with `TYPO_WEIGHT` times its
+        weight. Of a long query, only the `QUERY_TERMS_MAX` terms with the largest weight * idf are looked up in other
+        languages. The module shows an example.
 
         A date that names its month ("3 March 2026") adds "2026-03-03", the term of all numeric forms of the day, if a
         row holds it. A text that names the month does not get this term: cutting texts into terms would take a third
@@ -100,6 +99,7 @@ class QueryExpander:
         if days := self._held(days_in_words(query)):
             weights = {**weights, **dict.fromkeys(days, 1.0)}
         forms = self._other_forms(query, first) if first is self.analyzer.of_language(ENGLISH) else {}
+        forms |= self._compounds(query, first)
         # Nothing can be added: one language, no accents in the query and the index, no other forms, no unknown word.
         plain = len(self.analyzers) == 1 and query.isascii() and not self.spellings and not forms
         if plain and all(self.corpus.frequencies(list(weights))):
@@ -145,6 +145,30 @@ class QueryExpander:
                 found.setdefault(term, []).extend(other for other in each if other != term)
         return found
 
+    def _compounds(self, query: str, first: Analyzer) -> dict[str, list[str]]:
+        """Term of a word of the query -> the terms of its parts, if it is a compound, and of its compounds with the
+        words beside it; words without any are left out.
+
+        A word that rows hold is split only if it is not the whole query, and if `first`, the analyzer of the query, is
+        of a language in `COMPOUNDING`: an English word is not split.
+        """
+        analyzer = next((each for each in (first, *self.analyzers) if COMPOUNDING.intersection(each.languages)), None)
+        if analyzer is None:
+            return {}
+        words = [word for word in re.findall(r"[^\W\d_]+", normalised(query).lower()) if len(word) > 2]
+        if len(words) > SPELLED_TERMS_MAX:
+            return {}
+        terms = dict(zip(words, first.stems_of_words(words), strict=True))
+        wholes = joined(words, first, self._held) if analyzer is first else {}
+        whole_only = self._held(terms.values()) if analyzer is not first or len(terms) == 1 else {}
+        found = {}
+        for word, term in terms.items():
+            may_split = len(word) in TYPO_LETTERS and term not in whole_only
+            others = [*wholes.get(word, ()), *(parts(word, analyzer, self._held) if may_split else ())]
+            if others:
+                found[term] = others
+        return found
+
     def _heaviest_terms(self, weights: Mapping[str, float]) -> Collection[str]:
         """The `QUERY_TERMS_MAX` terms with the largest weight * idf. A term that no row holds gets the idf of a term in
         one row."""
@@ -177,7 +201,7 @@ class QueryExpander:
 
     def _add_spellings(self, query: str, word: _Word, counts: dict[str, int]) -> None:
         """Add to the word's terms those that differ from them only in accents. If no row holds any of these terms, add
-        the terms one edit away; if there are none, the versions that begin with the word, or the parts of a compound.
+        the terms one edit away; if there are none, the versions that begin with the word.
 
         Args:
             counts: Number of living rows that hold each term; extended in place.
@@ -188,8 +212,6 @@ class QueryExpander:
             others = self._counts(other for term in word.terms for other in self.spellings.others(term))
         if not known and not any(others.values()):
             guessed = self._one_edit_away(word.term) or self._versions(word.term)
-            for term in word.terms:  # in each language, since a compound is split only in some
-                guessed = guessed or self._parts(term)
             others |= guessed
             word.guessed.update(guessed)
         word.terms.extend(other for other in others if other not in word.terms)
@@ -207,23 +229,6 @@ class QueryExpander:
         """The terms of living rows that are `term` with one more number, as 3.11.4 is 3.11 with 4, from 0 to 99, each
         with the number of rows that hold it; empty if `term` is no version."""
         return self._held(f"{term}.{n}" for n in range(100)) if _VERSION.fullmatch(term) else {}
-
-    def _parts(self, term: str) -> dict[str, int]:
-        """The terms of the two parts of a compound, each with the number of living rows that hold it: "mietvertrag" and
-        "kundig" of "mietvertragskundig", the term of "Mietvertragskündigung". Of several splits, the one whose rarer
-        part is in the most rows. Empty if rows hold the parts of no split, or if no living row is in a language of
-        `COMPOUNDING`."""
-        analyzer = next((each for each in self.analyzers if COMPOUNDING.intersection(each.languages)), None)
-        if analyzer is None or not term.isalpha() or len(term) not in TYPO_LETTERS:
-            return {}
-        best: dict[str, int] = {}
-        for at in range(PART_LETTERS, len(term) - PART_LETTERS + 1):
-            for head in (term[:at], term[: at - 1]) if term[at - 1] == "s" else (term[:at],):
-                counts = self._counts(chain(*analyzer.terms_of_pieces([head, term[at:]])))
-                two_terms = len(counts) == 2  # one of each part, and not the same
-                if two_terms and min(counts.values()) > min(best.values(), default=0):
-                    best = counts
-        return best
 
     def _held(self, terms: Iterable[str]) -> dict[str, int]:
         """The terms that living rows hold, each with the number of rows; of many terms that no row ever held, this is
