@@ -39,6 +39,53 @@ def leases(*, title_in_each: bool) -> list[Chunk]:
     return chunks
 
 
+CONTRACT = (
+    "Service contract with {name}\n\nThis is the service contract with {name}. The service contract between {name} and"
+    " Harbour Ltd describes the duties of both parties. {name} signed it.",
+    "Deliveries are made at the gate on weekdays. Damage must be reported at once.",
+    "Disputes go to the court in Lund. Changes need the written form.",
+    "It begins on 3 March 2025 and runs on unless one side ends it.",
+    "{name} pays 420 EUR each month to the account of the other side.",
+    "Either side may end it with 6 weeks of notice in writing.",
+    "Both sides keep what they learn to themselves, also after it has ended.",
+    "A {word} of all costs is sent each January. It is about the last year.",
+)
+
+
+def contracts(word: str) -> list[Chunk]:
+    """Four contracts of equal clauses, with the name in the first chunk and in the clause about payments."""
+    return [
+        Chunk(f"{name}-{at}", text.format(name=name, word=word), source=name, position=at)
+        for name in ("Brandl", "Osei", "Novak", "Silva")
+        for at, text in enumerate(CONTRACT)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("question", "clause"),
+    [
+        ("When does the service contract with {name} start?", 3),
+        ("How long is the notice period of the {name} service contract?", 5),
+        ("What does the service contract with {name} cost?", 4),
+    ],
+)
+def test_a_date_a_length_of_time_or_an_amount_that_is_asked_for_leads_to_a_clause_without_the_question_s_words(
+    question, clause
+):
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(contracts("list"))
+        found = [umi.search(question.format(name=name)).ids[0] for name in ("Brandl", "Osei", "Novak", "Silva")]
+    assert found == [f"{name}-{clause}" for name in ("Brandl", "Osei", "Novak", "Silva")]
+
+
+@pytest.mark.parametrize("word", ["summary", "overview", "outline"])
+def test_a_document_s_summary_is_its_first_chunk_and_no_clause_with_that_word(word):
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(contracts(word))
+        for name in ("Brandl", "Osei", "Novak", "Silva"):
+            assert umi.search(f"{word} of the service contract with {name}").ids[0] == f"{name}-0"
+
+
 @pytest.mark.parametrize("title_in_each", [True, False])
 @pytest.mark.parametrize(
     ("question", "part"),

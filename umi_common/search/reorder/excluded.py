@@ -1,11 +1,10 @@
 """Put candidates that hold words that the query excludes behind candidates that hold only words that it asks for.
 
 For "projects but not on AWS", both arms rank texts on projects on AWS first, because these hold most of the query's
-words. Among the best candidates, a passes b, which stands directly before a, if all of these are true:
+words. Among the best candidates, a passes b, which stands directly before a, if both of these are true:
 
     lacks(a) contains lacks(b) and is larger
     held(a) contains held(b)
-    score(a) >= `SCORE` * score(b), or the query asks for everything else: "anything except tea"
 
 lacks(i) is the set of the excluded words that text i lacks. held(i) is the set of the words that the query asks for and
 text i holds. Neither set has function words. A text holds a word if it holds the word itself or its terms. Terms alone
@@ -25,9 +24,6 @@ from umi_common.search.reorder.best import Best, inserted
 from umi_common.search.reorder.words import TermsOf, words_in
 from umi_common.stores.lexical.languages import all_function_words
 
-SCORE = 0.4
-"""A candidate passes another one only if it has at least this share of the other's score. A text with a smaller share
-is about another subject, and even a text with excluded words must stay before it."""
 CHARACTERS_MAX = 20_000
 """Number of characters at the beginning of a text that are read, which limits the time."""
 SENTENCE_END = re.compile(r"[.?!;\n]")
@@ -35,7 +31,7 @@ SENTENCE_END = re.compile(r"[.?!;\n]")
 
 def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf) -> RankedPool:
     """The ranking in the order that the top of this file describes."""
-    texts, scores = [text[:CHARACTERS_MAX] for text in best.texts], best.scores
+    texts = [text[:CHARACTERS_MAX] for text in best.texts]
     wanted, unwanted = (
         {word: frozenset(terms_of(word)) for word in words_in(text) if word not in all_function_words()}
         for text in (exclusion.kept, exclusion.excluded)
@@ -47,10 +43,9 @@ def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf) -> 
     found = [_held({**wanted, **unwanted}, text, terms_of) for text in texts]
     held = [wanted.keys() & own for own in found]
     lacks = [unwanted.keys() - own for own in found]
-    least = scores * (SCORE if exclusion.kept else 0.0)
 
     def passes(one: int, other: int) -> bool:
-        return lacks[one] > lacks[other] and held[one] >= held[other] and bool(scores[one] >= least[other])
+        return lacks[one] > lacks[other] and held[one] >= held[other]
 
     best.facts["holding"] = sum(len(lacked) < len(unwanted) for lacked in lacks)
     return best.in_order(inserted(best.order, passes))
