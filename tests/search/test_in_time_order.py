@@ -21,6 +21,24 @@ NUMBERS = ["0461 7720", "0392 1184", "0755 4033"]
 STAGE = "time_order"
 
 
+@pytest.mark.parametrize("query", ["my last exam", "the latest exam I sat", "Which exam did I sit most recently?"])
+@pytest.mark.parametrize("later", ["I no longer fear exams.", "From now on the exam office is closed."])
+def test_the_last_of_several_events_is_no_later_text_that_states_a_change(query, later):
+    texts = [
+        "I sat my maths exam at the town hall.",
+        "I sat my French exam at the library.",
+        "I sat my driving exam near the station.",
+        later,
+    ]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        times = [NOW - timedelta(days=days) for days in (100, 60, 30, 2)]
+        store.add(
+            Chunk(text, text, event_time=time, source="chat", position=at)
+            for at, (text, time) in enumerate(zip(texts, times, strict=True))
+        )
+        assert umi.search(query, now=NOW).ids[0] == texts[2]
+
+
 def phone_of(person, age):
     number = NUMBERS[age]
     moment = NOW - timedelta(days=30 * (3 - age))

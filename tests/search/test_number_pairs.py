@@ -62,6 +62,37 @@ def test_minutes_are_found_by_a_number_that_stands_in_all_minutes(query):
         assert minutes()[0] in umi.search(query, limit=4, now=NOW).ids
 
 
+def test_minutes_are_found_by_a_number_that_is_also_an_item_of_all_minutes():
+    draw = random.Random("minutes1")
+    people = [
+        "Brandl",
+        "Keller",
+        "Osei",
+        "Novak",
+        "Moreau",
+        "Tanaka",
+        "Silva",
+        "Haas",
+        "Lindqvist",
+        "Okafor",
+        "Petrov",
+        "Romero",
+        "Yilmaz",
+        "Dunne",
+        "Vos",
+    ]
+    matters = "budget", "hiring", "roof", "parking", "garden", "lift", "heating", "insurance"
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for number in range(1, 131):
+            results = (
+                draw.choice(["approved", "postponed", "discussed", "rejected"]) for _ in range(draw.randint(3, 5))
+            )
+            items = " ".join(f"Item {at}: {draw.choice(matters)} {result}." for at, result in enumerate(results, 1))
+            label = draw.choice(["Minutes no.", "Minutes No.", "Minutes nr.", "Protocol / minutes no."])
+            store.add([Chunk(f"{number}", f"{label} {number}. Present: {', '.join(draw.sample(people, 3))}. {items}")])
+        assert [umi.search(f"minutes {number}", now=NOW).ids[0] for number in (1, 2, 3)] == ["1", "2", "3"]
+
+
 @pytest.mark.parametrize(
     ("query", "text"),
     [

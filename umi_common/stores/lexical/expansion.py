@@ -27,11 +27,17 @@ import numpy as np
 
 from umi_common.stores.lexical.analyzer import Analyzer, normalised, pieces
 from umi_common.stores.lexical.bm25 import QUERY_TERMS_MAX
-from umi_common.stores.lexical.compounds import COMPOUNDING, joined, parts
 from umi_common.stores.lexical.corpus import Corpus
 from umi_common.stores.lexical.languages import ENGLISH, NOT_FOUND, all_function_words, word_forms
 from umi_common.stores.lexical.numbers_in_text import days_in_words
-from umi_common.stores.lexical.spellings import Spellings, one_edit_away, with_umlauts
+from umi_common.stores.lexical.spellings import (
+    COMPOUNDING,
+    Spellings,
+    compounds_of,
+    one_edit_away,
+    parts_of,
+    with_umlauts,
+)
 
 SPELLED_TERMS_MAX = 64
 """A query with more distinct terms than this is not expanded by other spellings; one with more words than this (each
@@ -159,12 +165,13 @@ class QueryExpander:
         if len(words) > SPELLED_TERMS_MAX:
             return {}
         terms = dict(zip(words, first.stems_of_words(words), strict=True))
-        wholes = joined(words, first, self._held) if analyzer is first else {}
+        wholes = compounds_of(words, first.stems_of_words, self._held) if analyzer is first else {}
         whole_only = self._held(terms.values()) if analyzer is not first or len(terms) == 1 else {}
         found = {}
         for word, term in terms.items():
-            may_split = len(word) in TYPO_LETTERS and term not in whole_only
-            others = [*wholes.get(word, ()), *(parts(word, analyzer, self._held) if may_split else ())]
+            others = list(wholes.get(word, ()))
+            if len(word) in TYPO_LETTERS and term not in whole_only:
+                others += parts_of(word, analyzer.stems_of_words, self._held)
             if others:
                 found[term] = others
         return found

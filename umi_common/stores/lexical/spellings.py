@@ -1,16 +1,18 @@
-"""Other spellings of words: without accents, with an umlaut for two letters or two letters for it, one edit away.
+"""Other spellings of words: without accents, with an umlaut for two letters or two letters for it, one edit away, as
+one word or as two.
 
 The queries "Muller" and "Mueller" also find "Müller" (`Spellings`). "Schluesseln" is stemmed as "Schlüsseln", too
 (`with_umlauts`). The query "Mulller" finds "Muller", if no text holds "Mulller" (`one_edit_away`); it does not find
-"Müller", which differs in two letters.
+"Müller", which differs in two letters. "Wasserleitung", a compound, also finds "Leitung für das Wasser" (`parts_of`),
+and is found by it (`compounds_of`).
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 from string import ascii_lowercase
 
 from umi_common.stores.lexical import languages
@@ -24,6 +26,17 @@ _TWO_LETTERS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "�
 
 _UMLAUTS = {"ae": "ä", "oe": "ö", "ue": "ü", "Ae": "Ä", "Oe": "Ö", "Ue": "Ü"}
 _TWO_LETTERS_OF_UMLAUT = re.compile("|".join(_UMLAUTS))
+
+COMPOUNDING = frozenset({"danish", "dutch", "finnish", "german", "hungarian", "norwegian", "swedish"})
+"""Languages that write compounds as one word."""
+LINKS = ("", "s", "n", "en", "e", "es")
+"""Letters between the parts of a compound. Before them, the first part may lack its last letter: "skol|avgift"."""
+PART_LETTERS = 4
+"""Smallest number of letters of each part into which a compound is split; an s that links the parts counts, too."""
+Stems = Callable[[list[str]], list[str]]
+"""Returns the stem of each word."""
+Held = Callable[[Iterable[str]], Mapping[str, int]]
+"""Returns those of some terms that living rows hold, each with the number of rows."""
 
 
 def without_accents(word: str) -> str:
@@ -52,6 +65,36 @@ def one_edit_away(word: str) -> Iterator[str]:
             yield before + letter + after
             if after:
                 yield before + letter + after[1:]
+
+
+def parts_of(word: str, stems_of: Stems, held: Held) -> list[str]:
+    """The terms of the two parts of a compound: "mietvertrag" and "kundig" of "mietvertragskündigung".
+
+    Of several splits, the one whose rarer part is in the most rows; empty if rows hold the parts of no split.
+    """
+    spellings = dict.fromkeys([word, with_umlauts(word)])
+    splits = [(each[:at], each[at:]) for each in spellings for at in range(PART_LETTERS, len(each) - PART_LETTERS + 1)]
+    splits += [(head[:-1], tail) for head, tail in splits if head.endswith("s")]
+    stems = stems_of([part for split in splits for part in split])
+    rows = held(stems)
+    found = [two for two in zip(stems[::2], stems[1::2], strict=True) if two[0] != two[1] and rows.keys() >= set(two)]
+    return list(max(found, key=lambda two: min(map(rows.__getitem__, two)), default=()))
+
+
+def compounds_of(words: Sequence[str], stems_of: Stems, held: Held) -> dict[str, list[str]]:
+    """By word, the terms of its compounds with the next or previous word, in either order, that rows hold.
+
+    Function words between the two are left out: for "Leitung für das Wasser", "wasserleit" is found by both words.
+    """
+    content = [word for word in words if word not in languages.all_function_words()]
+    found: dict[str, list[str]] = {}
+    for one, other in pairwise(content):
+        orders = (one, other), (other, one)
+        typed = [head + link + tail for first, tail in orders for head in (first, first[:-1]) for link in LINKS]
+        for whole in held(stems_of(typed)):
+            found.setdefault(one, []).append(whole)
+            found.setdefault(other, []).append(whole)
+    return found
 
 
 class Spellings:
