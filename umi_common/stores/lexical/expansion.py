@@ -35,7 +35,7 @@ from umi_common.stores.lexical.spellings import (
     Spellings,
     compounds_of,
     one_edit_away,
-    parts_of,
+    parts_of_compound,
     with_umlauts,
 )
 
@@ -171,7 +171,7 @@ class QueryExpander:
         for word, term in terms.items():
             others = list(wholes.get(word, ()))
             if len(word) in TYPO_LETTERS and term not in whole_only:
-                others += parts_of(word, analyzer.stems_of_words, self._held)
+                others += parts_of_compound(word, analyzer.stems_of_words, self._held)
             if others:
                 found[term] = others
         return found

@@ -3,7 +3,7 @@ one word or as two.
 
 The queries "Muller" and "Mueller" also find "Müller" (`Spellings`). "Schluesseln" is stemmed as "Schlüsseln", too
 (`with_umlauts`). The query "Mulller" finds "Muller", if no text holds "Mulller" (`one_edit_away`); it does not find
-"Müller", which differs in two letters. "Wasserleitung", a compound, also finds "Leitung für das Wasser" (`parts_of`),
+"Müller", which differs in two letters. "Wasserleitung", a compound, also finds "Leitung für das Wasser" (`parts_of_compound`),
 and is found by it (`compounds_of`).
 """
 
@@ -67,7 +67,7 @@ def one_edit_away(word: str) -> Iterator[str]:
                 yield before + letter + after[1:]
 
 
-def parts_of(word: str, stems_of: Stems, held: Held) -> list[str]:
+def parts_of_compound(word: str, stems_of: Stems, held: Held) -> list[str]:
     """The terms of the two parts of a compound: "mietvertrag" and "kundig" of "mietvertragskündigung".
 
     Of several splits, the one whose rarer part is in the most rows; empty if rows hold the parts of no split.
