@@ -64,23 +64,8 @@ def test_minutes_are_found_by_a_number_that_stands_in_all_minutes(query):
 
 def test_minutes_are_found_by_a_number_that_is_also_an_item_of_all_minutes():
     draw = random.Random("minutes1")
-    people = [
-        "Brandl",
-        "Keller",
-        "Osei",
-        "Novak",
-        "Moreau",
-        "Tanaka",
-        "Silva",
-        "Haas",
-        "Lindqvist",
-        "Okafor",
-        "Petrov",
-        "Romero",
-        "Yilmaz",
-        "Dunne",
-        "Vos",
-    ]
+    people = ["Brandl", "Keller", "Osei", "Novak", "Moreau", "Tanaka", "Silva"]
+    people += ["Haas", "Lindqvist", "Okafor", "Petrov", "Romero", "Yilmaz", "Dunne", "Vos"]
     matters = "budget", "hiring", "roof", "parking", "garden", "lift", "heating", "insurance"
     with HybridStore.open() as store, DualRetriever(store) as umi:
         for number in range(1, 131):
