@@ -3,8 +3,10 @@ one word or as two.
 
 The queries "Muller" and "Mueller" also find "Müller" (`Spellings`). "Schluesseln" is stemmed as "Schlüsseln", too
 (`with_umlauts`). The query "Mulller" finds "Muller", if no text holds "Mulller" (`one_edit_away`); it does not find
-"Müller", which differs in two letters. "Wasserleitung", a compound, also finds "Leitung für das Wasser" (`parts_of_compound`),
-and is found by it (`compounds_of`).
+"Müller", which differs in two letters.
+
+The compound "Wasserleitung" also finds "Leitung für das Wasser" (`parts_of_compound`), and is found by it
+(`compounds_of`).
 """
 
 from __future__ import annotations
