@@ -119,8 +119,8 @@ class Words:
     @cached_property
     def pairs(self) -> set[tuple[str, str]]:
         function_words = all_function_words()
-        adjacent = pairwise(self.words)
-        return {(one, other) for one, other in adjacent if one not in function_words or other not in function_words}
+        of_function_words = pairwise([word if word in function_words else None for word in self.words])
+        return set(pairwise(self.words)).difference(of_function_words)
 
     @cached_property
     def whole(self) -> frozenset[str]:

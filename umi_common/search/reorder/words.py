@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import TypeVar
 from unicodedata import category
 
 import numpy as np
@@ -15,6 +16,7 @@ from umi_common.stores.lexical.analyzer import normalised
 from umi_common.stores.lexical.languages import all_function_words
 from umi_common.stores.lexical.spellings import without_accents
 
+Part = TypeVar("Part")
 TermsOf = Callable[[str], Sequence[str]]
 """The store's function from a text to its terms, which are mostly stems: "replaces" -> ["replac"]."""
 PARTS_MAX = 16
@@ -130,6 +132,18 @@ def best_added(scores: Floats, g: Floats, keys: Floats | float = 1.0) -> Floats:
     return np.asarray(scores.max(initial=0.0) * (h * keys * w).sum(axis=1), dtype=np.float64)
 
 
+def g_of_parts(texts: Sequence[str], parts: Sequence[Part], g: Callable[[str, Part], float]) -> Floats:
+    """(n, P) g(text, part) of P parts in n texts."""
+    columns = [[g(text, part) for text in texts] for part in parts]
+    held: Floats = np.array(columns, dtype=np.float64).reshape(len(parts), len(texts)).T
+    return held
+
+
+def held_early(texts: Sequence[str], parts: Sequence[Part], g: Callable[[str, Part], float]) -> Floats:
+    """(n, P) `earlier_first` of `g_of_parts`."""
+    return earlier_first(g_of_parts(texts, parts, g), texts)
+
+
 def earlier_first(g: Floats, texts: Sequence[str]) -> Floats:
     """(n, P) g of P parts in n texts, in which a text is not behind a longer one that holds the part no earlier.
 
@@ -142,10 +156,10 @@ def earlier_first(g: Floats, texts: Sequence[str]) -> Floats:
         g: (n, P) 1 - offset of the part / length of the text, in characters; 0: the text lacks the part.
         texts: The n texts. Those above `ALIKE_CHARACTERS` are not raised and raise none.
     """
-    raised_g: Floats = g.copy()
     short = [at for at in np.flatnonzero(g.any(axis=1)).tolist() if len(texts[at]) <= ALIKE_CHARACTERS]
     if len(short) < 2:
-        return raised_g
+        return g
+    raised_g: Floats = g.copy()
     held, words = g[short], [frozenset(words_in(texts[at])) for at in short]
     offsets = np.round((1.0 - held) * np.array([[len(texts[at])] for at in short]))
     larger = (held[:, np.newaxis] > 0) & (held > held[:, np.newaxis]) & (offsets >= offsets[:, np.newaxis])  # (s, s, P)

@@ -24,7 +24,7 @@ import numpy as np
 from umi_common.pool import Floats
 from umi_common.search.reorder.lookup.phrases import TEXT_CHARACTERS, holds_all
 from umi_common.search.reorder.numbers import RANGE, ranges_in
-from umi_common.search.reorder.words import FIRST_LETTERS, PARTS_MAX, TermsOf, bare, earlier_first, spaced, words_in
+from umi_common.search.reorder.words import FIRST_LETTERS, PARTS_MAX, TermsOf, bare, held_early, spaced, words_in
 from umi_common.stores.lexical.languages import all_function_words
 
 IDENTIFIER_DIGITS = 5
@@ -86,8 +86,7 @@ def _code(code: str) -> Code:
 
 def codes_held(texts: Sequence[str], codes: Sequence[Code]) -> Floats:
     """(n, C) `earlier_first` of g of C codes in n texts, by the formula at the top of this file."""
-    g = np.array([[_by_offset(text, code) for code in codes] for text in texts])
-    return earlier_first(g, texts)
+    return held_early(texts, codes, _by_offset)
 
 
 def _by_offset(text: str, code: Code) -> float:

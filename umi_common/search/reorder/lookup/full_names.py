@@ -122,6 +122,8 @@ def full_names_held(
     held = [_held(lower, name, initials, any_case=True) for name in full]
     held += [_held(texts, name, initials, any_case=False) for name in possible]
     g: Floats = np.array(held, dtype=np.float64).reshape(len(held), len(texts)).T
+    if not g.any():
+        return g
     around = [_around_name(text, own) for text, own in zip(texts, g.max(axis=1, initial=0.0).tolist(), strict=True)]
     return with_words_beside(earlier_first(g, texts), around, beside, terms_of)
 

@@ -39,7 +39,7 @@ from umi_common.pool import NO_SOURCE, Floats, Ints
 from umi_common.search.reorder.lookup.codes import LETTERS_OR_DIGITS
 from umi_common.search.reorder.lookup.entries import MEANING
 from umi_common.search.reorder.lookup.phrases import holds_all
-from umi_common.search.reorder.words import PARTS_MAX, lacking_share, spaced, words_in
+from umi_common.search.reorder.words import PARTS_MAX, g_of_parts, lacking_share, spaced, words_in
 from umi_common.stores.lexical.languages import all_function_words
 
 OPTION = re.compile(r"(-[A-Za-z]|--[A-Za-z][\w-]*)(?:=.*)?")
@@ -97,7 +97,7 @@ def acronyms_in(query: str) -> list[re.Pattern[str]]:
 
 def names_held(texts: Sequence[str], names: Sequence[re.Pattern[str]]) -> Floats:
     """(n, N) 1 where a text holds a name from a program or an acronym, else 0."""
-    return np.array([[float(name.search(text, 0, TEXT_CHARACTERS) is not None) for name in names] for text in texts])
+    return g_of_parts(texts, names, lambda text, name: float(name.search(text, 0, TEXT_CHARACTERS) is not None))
 
 
 def whole_name(name: str, between: str = SIGNS, *, any_case: bool) -> re.Pattern[str]:
@@ -108,8 +108,7 @@ def whole_name(name: str, between: str = SIGNS, *, any_case: bool) -> re.Pattern
 
 def names_defined(texts: Sequence[str], names: Sequence[re.Pattern[str]]) -> Floats:
     """(n, N) d of N names in n texts, by the formula at the top of this file."""
-    texts = [text[:TEXT_CHARACTERS] for text in texts]
-    return np.array([[float(_defines(text, name)) for name in names] for text in texts])
+    return g_of_parts(texts, names, lambda text, name: float(_defines(text[:TEXT_CHARACTERS], name)))
 
 
 def words_beside_held(texts: Sequence[str], beside: Sequence[str], sources: Ints) -> Floats:

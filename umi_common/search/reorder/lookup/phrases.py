@@ -12,10 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import numpy as np
-
 from umi_common.pool import Floats
-from umi_common.search.reorder.words import DIGITS, PARTS_MAX, content_words, earlier_first, spaced, words_in
+from umi_common.search.reorder.words import DIGITS, PARTS_MAX, content_words, held_early, spaced, words_in
 from umi_common.stores.lexical.languages import all_function_words
 
 PHRASE_WORDS_MAX = 8
@@ -73,7 +71,7 @@ def keywords_in(query: str, *, among_function_words: bool) -> list[str]:
 def words_if_any(text: str, wanted: Sequence[Sequence[str]]) -> str:
     """The text of words of a text; mostly "" if each list in `wanted` has a word that the text lacks."""
     text = text[:TEXT_CHARACTERS]
-    if text.isascii():  # as most texts are; the test is faster than `words_in`
+    if wanted and text.isascii():  # as most texts are; the test is faster than `words_in`
         holds = text.lower().__contains__
         wanted = [each for each in wanted if all(map(holds, each))]
     return spaced(words_in(text)) if wanted else ""
@@ -82,8 +80,7 @@ def words_if_any(text: str, wanted: Sequence[Sequence[str]]) -> str:
 def phrases_held(texts: Sequence[str], phrases: Sequence[str]) -> Floats:
     """(n, P) `earlier_first` of 1 - offset / length of the text for P phrases in n texts of words; 0: the text lacks
     the phrase."""
-    g = np.array([[_by_offset(text, phrase) for phrase in phrases] for text in texts])
-    return earlier_first(g, texts)
+    return held_early(texts, phrases, _by_offset)
 
 
 def content_phrase_held(texts: Sequence[str], phrase: str) -> Floats:
