@@ -113,8 +113,13 @@ class Words:
     def __init__(self, text: str, query: AskedWords) -> None:
         self._text, self._query = text, query
         self.words = query.read(text) if len(text) <= CHARACTERS_MAX else ()
-        self.all = frozenset(self.words)
-        self.held = query.content & self.all
+        self.of_query = query.all.intersection(self.words)
+        """The query's words in the text."""
+        self.held = query.content & self.of_query
+
+    @cached_property
+    def all(self) -> frozenset[str]:
+        return frozenset(self.words)
 
     @cached_property
     def pairs(self) -> set[tuple[str, str]]:
@@ -124,8 +129,8 @@ class Words:
 
     @cached_property
     def whole(self) -> frozenset[str]:
-        if self._text.isascii() and "-" not in self._text:  # `all` holds these words already, and is faster
-            return self._query.joined & self.all
+        if self._text.isascii() and "-" not in self._text:  # `words` holds these words already, and is faster
+            return self._query.joined.intersection(self.words)
         return self._query.joined & joined_in(self._text) if self.words else frozenset()
 
     @cached_property
@@ -134,22 +139,18 @@ class Words:
         return [1 + self.words.index(word) for word in sorted(self.held)]
 
     @cached_property
-    def sorted_asked(self) -> list[str]:
-        return sorted([word for _, word in self._places])
+    def counts(self) -> dict[str, int]:
+        """By word of asked(i), its number of occurrences there."""
+        return {word: self.words.count(word) for word in self.of_query}
 
     @cached_property
     def order(self) -> tuple[int, int]:
         """Number of pairs in neighbours(i), and in touching(i), at the top of this file."""
-        steps = [(then - at, (one, other)) for (at, one), (then, other) in pairwise(self._places)]
+        places = [(at, word) for at, word in enumerate(self.words) if word in self.of_query]
+        steps = [(then - at, (one, other)) for (at, one), (then, other) in pairwise(places)]
         near, beside = ({pair for distance, pair in steps if distance <= most} for most in (REACH, 1))
-        asked = pairwise([word for word in self._query.words if word in self.all])
+        asked = pairwise([word for word in self._query.words if word in self.of_query])
         return len(near.intersection(asked)), len(beside.intersection(pairwise(self._query.words)))
-
-    @cached_property
-    def _places(self) -> list[tuple[int, str]]:
-        """The query's words in the text, each with its index among the words of the text."""
-        asked = self.all.intersection(self._query.words)
-        return [(at, word) for at, word in enumerate(self.words) if word in asked]
 
 
 def reorder_alike(best: Best, *, query: str, typed: str = "") -> RankedPool:
@@ -170,15 +171,15 @@ def reorder_alike(best: Best, *, query: str, typed: str = "") -> RankedPool:
             may_answer = a.held == b.held and asks(best.chunks[one]) != asks(best.chunks[other])
             if not may_answer:
                 return equal[one] and scores[one] >= EQUAL_SCORE * scores[other]
-        if b.all and b.all <= asked.all and b.held < a.held:
+        if b.held < a.held and b.words and b.all <= asked.all:
             return bool(scores[one] >= EQUAL_SCORE * scores[other])
         if scores[one] < SCORE * scores[other]:
             return False
         if a.held != b.held:
             return a.held > b.held and _alike(a, b)
         return (
-            (a.sorted_asked == b.sorted_asked and a.order > b.order)
-            or (a.order[0] >= b.order[0] and _earlier(a.firsts, b.firsts))
+            (a.counts == b.counts and a.order > b.order)
+            or (_earlier(a.firsts, b.firsts) and a.order[0] >= b.order[0])
             or a.whole > b.whole
         ) and _alike(a, b)  # last: it takes the longest
 
