@@ -122,7 +122,7 @@ def _rank_and_fetch(
     boost = None if lifted is None else (yield from period_boost(search, recalled, lifted))
     arm_weights = None if components.arms is None else components.arms.weights
     ranked = rank(pool, config, boost=boost, trace=search.trace, arm_weights=arm_weights)
-    stages = list(reorder_stages(search, pool, ranked.order, when))
+    stages = list(reorder_stages(search, pool, ranked.order, when, boost))
     wanted = max(
         search.request.limit,
         config.rerank.pool if components.reranker is not None else 0,

@@ -6,7 +6,7 @@ directly before it. Finally the i-th of them gets the score of the former i-th (
 
 Candidate a passes b if its words are those of the query, in the same order, and score(a) >= `EQUAL_SCORE` * score(b);
 but not if only a is a question and both hold the same words of the query, because b may be its answer. It also passes b
-with such a score if b has only words of the query, and held(a) contains held(b) and is larger: asked "Who replaced the
+with such a score if b has only words of the query, and content(a) is larger than content(b): asked "Who replaced the
 roof in Cork?", "Cork roof" says nothing. Otherwise, candidate a passes candidate b if both are alike,
 
     common(words(a), words(b)) + common(pairs(a), pairs(b)) >= `SHARED`
@@ -34,7 +34,8 @@ For the text i of a candidate:
                    words in common, but share the names in them: (Osprey, Freight). Two texts of prose share few pairs.
     asked(i)       the sequence of the query's words in the text, with repetitions: of "Flight from Paris to London",
                    from, Paris, to, London
-    held(i)        the set of the words of asked(i) without function words other than negations: Paris, London
+    held(i)        the set of the words of asked(i) without function words other than negations: Paris, London. If the
+                   query names a period and the text is of that period, the period is one more element.
     neighbours(i)  the set of the pairs of words that follow each other in asked(i) and in the query, at most `REACH`
                    words apart in the text. Words that the text lacks are first removed from the query: of
                    "London-Paris, 9:31", (London, Paris) is a pair.
@@ -55,6 +56,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from umi_common.pool import Bools
 from umi_common.runtime.forks import cached_property
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best, inserted
@@ -80,6 +82,8 @@ BEGINNING = 8
 the beginning, where both texts name their subject."""
 CHARACTERS_MAX = 20_000
 """Longest text, in characters, that is compared: reading the words of a longer text takes 1 ms."""
+PERIOD = " "
+"""An element of `Words.held` that is no word: it says that the text is of the period that the query names."""
 THOUSANDS = re.compile(r"(?<=\d)[.,](?=\d{3}(?!\d))")
 """The sign between thousands: 11,500."""
 AMOUNT = re.compile(r"(?!(?:19|20)\d\d$)\d{4,}|\d+m[mgl]")
@@ -110,12 +114,13 @@ class Words:
     text longer than `CHARACTERS_MAX` counts as a text without words.
     """
 
-    def __init__(self, text: str, query: AskedWords) -> None:
+    def __init__(self, text: str, query: AskedWords, *, of_period: bool = False) -> None:
         self._text, self._query = text, query
         self.words = query.read(text) if len(text) <= CHARACTERS_MAX else ()
         self.of_query = query.all.intersection(self.words)
         """The query's words in the text."""
-        self.held = query.content & self.of_query
+        self.content = query.content & self.of_query
+        self.held = self.content | {PERIOD} if of_period else self.content
 
     @cached_property
     def all(self) -> frozenset[str]:
@@ -136,7 +141,7 @@ class Words:
     @cached_property
     def firsts(self) -> list[int]:
         """first(i, w) of each word of held(i), in alphabetical order."""
-        return [1 + self.words.index(word) for word in sorted(self.held)]
+        return [1 + self.words.index(word) for word in sorted(self.content)]
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -153,14 +158,16 @@ class Words:
         return len(near.intersection(asked)), len(beside.intersection(pairwise(self._query.words)))
 
 
-def reorder_alike(best: Best, *, query: str, typed: str = "") -> RankedPool:
+def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools | None = None) -> RankedPool:
     """The ranking in the order that the top of this file describes.
 
     Args:
         typed: The whole query, of which `query` may lack a frame ("can you tell me"); "" if no text counts as equal.
+        of_period: (n,) whether a row is of the period that the query names; None: it names none.
     """
     asked = AskedWords(query[:CHARACTERS_MAX])
-    texts = [Words(text, asked) for text in best.texts]
+    inside = [False] * len(best.rows) if of_period is None else of_period[best.rows].tolist()
+    texts = [Words(text, asked, of_period=at) for text, at in zip(best.texts, inside, strict=True)]
     scores = best.scores.tolist()
     whole = asked.read(typed)
     equal = [whole != () and text.words == whole for text in texts]
@@ -168,10 +175,10 @@ def reorder_alike(best: Best, *, query: str, typed: str = "") -> RankedPool:
     def passes(one: int, other: int) -> bool:
         a, b = texts[one], texts[other]
         if equal[one] != equal[other]:
-            may_answer = a.held == b.held and asks(best.chunks[one]) != asks(best.chunks[other])
+            may_answer = a.content == b.content and asks(best.chunks[one]) != asks(best.chunks[other])
             if not may_answer:
                 return equal[one] and scores[one] >= EQUAL_SCORE * scores[other]
-        if b.held < a.held and b.words and b.all <= asked.all:
+        if b.content < a.content and b.words and b.all <= asked.all:
             return bool(scores[one] >= EQUAL_SCORE * scores[other])
         if scores[one] < SCORE * scores[other]:
             return False

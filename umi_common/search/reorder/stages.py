@@ -16,6 +16,7 @@ from umi_common.config import FusionConfig, UmiConfig
 from umi_common.errors import EmbedderError
 from umi_common.pool import NO_SOURCE, Ints, Pool
 from umi_common.query.time.find import When, time_order
+from umi_common.ranking.period import PeriodBoost
 from umi_common.search.components import Search
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder import (
@@ -65,12 +66,15 @@ class ReorderStage(NamedTuple):
                 return ranked
 
 
-def reorder_stages(search: Search, pool: Pool, order: Ints, when: When | None) -> Iterator[ReorderStage]:
+def reorder_stages(
+    search: Search, pool: Pool, order: Ints, when: When | None, boost: PeriodBoost | None
+) -> Iterator[ReorderStage]:
     """The stages that a search runs; none if only one arm is searched.
 
     Args:
         order: The rows of the pool, best first.
         when: The period that the query names; None: it names none.
+        boost: The boost by which `rank` raised the rows of this period; None: it raised none.
     """
     config, request = search.config, search.request
     if request.strategy != "hybrid":
@@ -90,7 +94,8 @@ def reorder_stages(search: Search, pool: Pool, order: Ints, when: When | None) -
             by_time = latest_or_first is not None
             yield from _by_words(config.fusion, request, pool, order, period, by_time, terms_of or words_in)
     if config.fusion.alike:
-        by_words = partial(alike.reorder_alike, query=request.searched, typed=request.query)
+        of_period = None if boost is None else boost.lifted
+        by_words = partial(alike.reorder_alike, query=request.searched, typed=request.query, of_period=of_period)
         yield ReorderStage("alike", alike.COMPARED, by_words)
     if config.neighbours.enabled:
         yield from _by_what_is_before(request, pool, order)
