@@ -239,6 +239,9 @@ class UmiVectorStore(SharesStore, VectorStore):
         """`add_documents` for texts; `metadatas` and `ids` are aligned with them."""
         return self.add_documents(as_documents(texts, metadatas, ids), **options)
 
+    aadd_texts = in_thread("add_texts")
+    """`add_texts` in a thread. LangChain's own drops texts that have no id, and all texts of an iterator."""
+
     def delete(self, ids: list[str] | None = None, *, where: Where = None, **options: Any) -> bool:
         """Remove documents by id or by filter, and return True.
 

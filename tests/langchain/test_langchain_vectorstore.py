@@ -192,6 +192,15 @@ async def test_texts_go_in_and_out_asynchronously():
     store.close()
 
 
+async def test_texts_added_asynchronously_are_all_stored_or_refused_as_by_the_synchronous_call():
+    store = UmiVectorStore()
+    assert len(await store.aadd_texts(text for text in ("one", "two"))) == 2
+    assert await store.aadd_texts(["three"], None, ["c"]) == ["c"]
+    with pytest.raises(ConfigError, match="3 texts and 2 ids"):
+        await store.aadd_texts(["four", "five", "six"], ids=["d", "e"])
+    store.close()
+
+
 def test_a_bad_document_stops_the_whole_batch():
     store = UmiVectorStore()
     with pytest.raises(InvalidChunk, match="document 1"):
