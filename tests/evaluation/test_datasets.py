@@ -79,6 +79,13 @@ def test_only_queries_with_a_relevant_document_are_judged():
     assert toy().relevant("q3") == ()
 
 
+@pytest.mark.parametrize("sign", ["\u2028", "\x85", "\x0c"])
+def test_an_id_may_hold_a_sign_at_which_python_splits_lines(beir, sign):
+    (beir / "corpus.jsonl").write_text(json.dumps({"_id": f"page{sign}1", "text": "roof"}) + "\n")
+    (beir / "qrels.tsv").write_text(f"query-id\tcorpus-id\tscore\nq1\tpage{sign}1\t1\n", encoding="utf-8")
+    assert load_beir(beir).qrels["q1"] == {f"page{sign}1": 1}
+
+
 def test_beirs_own_qrels_folder_is_found(beir):
     (beir / "qrels").mkdir()
     (beir / "qrels.tsv").rename(beir / "qrels" / "test.tsv")

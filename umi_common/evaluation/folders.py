@@ -255,7 +255,7 @@ def _read_judgements(path: Path, queries: Container[str], documents: Container[s
     earlier one.
     """
     judgements: dict[str, dict[str, int]] = {}
-    header, *lines = _read_text(path).splitlines() or [""]
+    header, *lines = _read_text(path).split("\n")
     if header != QRELS_HEADER:
         found = repr(header[:80]) if header else "an empty file"
         raise DatasetError(f"{path}, line 1: {found}; expected the header query-id<TAB>corpus-id<TAB>score")
@@ -286,6 +286,7 @@ def _read_judgements(path: Path, queries: Container[str], documents: Container[s
 
 
 def _read_text(path: Path) -> str:
+    """The text of a file, to be split at "\\n": `splitlines` would also split at a U+2028 inside a text or an id."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -299,8 +300,7 @@ def _read_records(path: Path) -> Iterator[_FileRecord]:
 
     Raises DatasetError at a line that is no JSON object, or that repeats the `_id` of an earlier line.
     """
-    lines: dict[Any, int] = {}
-    # `splitlines` would also split at a U+2028 inside a text.
+    lines: dict[str, int] = {}
     for number, line in enumerate(_read_text(path).split("\n"), 1):
         if not line.strip():
             continue
