@@ -102,6 +102,29 @@ def test_a_compound_and_its_two_words_are_found_by_each_other_where_texts_hold_b
         assert "answer" in umi.search(query, strategy="text", limit=10).ids
 
 
+def test_the_compound_of_two_words_weighs_the_same_in_either_order_of_the_words():
+    texts = [
+        "Die Wasserleitung im Keller ist undicht.",
+        "Das Wasser im Keller steht hoch. Die Pumpe ist kaputt.",
+        "Die Leitung nach Berlin ist gestört und das Wasser auch.",
+        "Wasser ist knapp in diesem Sommer.",
+        "Der Sommer ist heiß und trocken.",
+        "Die Pumpe läuft nicht mehr seit gestern.",
+    ]
+    with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
+        store.add([Chunk(f"{n}", text) for n, text in enumerate(texts)])
+        found = [umi.search(query, strategy="text") for query in ("Leitung Wasser", "Wasser Leitung")]
+    one, other = ({hit.chunk.id: hit.score for hit in result} for result in found)
+    assert one == pytest.approx(other)
+
+
+def test_an_irregular_form_that_looks_like_a_compound_is_found_beside_german_texts():
+    with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
+        store.add([Chunk("form", "She can understand the plan."), Chunk("stood", "He stood in the rain.")])
+        store.add([Chunk("german", "Er ist unter der Brücke und wartet auf den Bus.")])
+        assert "form" in umi.search("understood", strategy="text").ids
+
+
 def test_an_english_word_is_not_taken_apart():
     with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
         store.add([Chunk(id="1", text="The fire was put out and the wall is to be painted by you.")])

@@ -104,6 +104,12 @@ def test_a_mistyped_word_beside_another_one_is_still_corrected():
     assert first("ingestion mena", "Ingestion is eating.") == first("ignestion mean", "Ingestion is eating.")
 
 
+def test_a_word_is_found_with_accents_although_another_text_joins_it_with_the_next_word():
+    with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
+        store.add([Chunk("café", "The café opens at noon."), Chunk("joined", "The cafebar is closed.")])
+        assert set(umi.search("cafe bar", strategy="text").ids) == {"café", "joined"}
+
+
 def test_a_word_as_it_is_typed_comes_before_the_two_words_joined():
     assert first("the data base", "It is a database.", "It is a data base.") == "It is a data base."
 

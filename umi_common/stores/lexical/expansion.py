@@ -105,7 +105,8 @@ class QueryExpander:
         if days := self._held(days_in_words(query)):
             weights = {**weights, **dict.fromkeys(days, 1.0)}
         forms = self._other_forms(query, first) if first is self.analyzer.of_language(ENGLISH) else {}
-        forms |= self._compounds(query, first)
+        for term, others in self._compounds(query, first).items():
+            forms.setdefault(term, []).extend(others)
         # Nothing can be added: one language, no accents in the query and the index, no other forms, no unknown word.
         plain = len(self.analyzers) == 1 and query.isascii() and not self.spellings and not forms
         if plain and all(self.corpus.frequencies(list(weights))):
@@ -114,8 +115,7 @@ class QueryExpander:
         counts = self._counts(chain(*(word.terms for word in words), forms, *forms.values()))
         if len(weights) <= SPELLED_TERMS_MAX:
             for word in words:
-                if word.term not in forms:
-                    self._add_spellings(query, word, counts)
+                self._add_spellings(query, word, counts, guess=word.term not in forms)
         own_terms = {word.term for word in words}
         expanded = {term: weight for term, weight in weights.items() if term not in own_terms}
         for word in words:
@@ -123,9 +123,12 @@ class QueryExpander:
                 expanded[term] = max(expanded.get(term, 0.0), weight)
             if all(term in word.guessed for term in word.terms if counts[term]):
                 expanded[word.term] = weights[word.term]  # no row holds the word; it stays, and so lowers the coverage
+        of_forms: dict[str, float] = {}
         for typed, others in forms.items():
-            found = self._weights_of_forms(weights.get(typed, 0.0), typed, others, counts)
-            expanded |= {term: weight for term, weight in found.items() if term not in expanded}
+            for term, weight in self._weights_of_forms(weights.get(typed, 0.0), typed, others, counts).items():
+                of_forms[term] = max(of_forms.get(term, 0.0), weight)
+        for term, weight in of_forms.items():
+            expanded.setdefault(term, weight)
         return {term: weight for term, weight in expanded.items() if weight}
 
     def _other_forms(self, query: str, analyzer: Analyzer) -> dict[str, list[str]]:
@@ -206,9 +209,9 @@ class QueryExpander:
         idfs = {form: self.idf(counts[form]) for form in others if counts[form]}
         return {form: FORM_WEIGHT * weight * (min(1.0, limit / idf) if idf > 0 else 1.0) for form, idf in idfs.items()}
 
-    def _add_spellings(self, query: str, word: _Word, counts: dict[str, int]) -> None:
-        """Add to the word's terms those that differ from them only in accents. If no row holds any of these terms, add
-        the terms one edit away; if there are none, the versions that begin with the word.
+    def _add_spellings(self, query: str, word: _Word, counts: dict[str, int], *, guess: bool) -> None:
+        """Add to the word's terms those that differ from them only in accents. If no row holds any of these terms, and
+        `guess` is true, add the terms one edit away; if there are none, the versions that begin with the word.
 
         Args:
             counts: Number of living rows that hold each term; extended in place.
@@ -217,7 +220,7 @@ class QueryExpander:
         others: dict[str, int] = {}
         if query.isascii() or not known:  # in a query with accents, a word that a row holds is typed as meant
             others = self._counts(other for term in word.terms for other in self.spellings.others(term))
-        if not known and not any(others.values()):
+        if guess and not known and not any(others.values()):
             guessed = self._one_edit_away(word.term) or self._versions(word.term)
             others |= guessed
             word.guessed.update(guessed)
