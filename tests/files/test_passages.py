@@ -150,6 +150,9 @@ def test_html_becomes_what_a_reader_sees():
         "<p>Rome<a href='#n1'><sup>1</sup></a> (<a href='#n2'>see</a>).<button>Buy</button><button>Sell</button>"
     )
     assert noted.text == "Rome 1 (see). Buy Sell"
+    raised = HtmlText()
+    raised.read("<p>10<sup>6</sup> m<sup>2</sup>, 1<sup>1</sup>⁄<sub>2</sub>, 5<sup>th</sup>, in 1999<sup>1</sup>")
+    assert raised.text == "10 6 m2, 1 1⁄2, 5th, in 1999 1"
     linked = HtmlText()
     linked.read("<h1>Hours<a class=headerlink href='#hours' title='Link to this heading'>¶</a></h1><p>At noon.")
     assert (linked.headings[0].title, linked.text.split()) == ("Hours", ["Hours", "At", "noon."])

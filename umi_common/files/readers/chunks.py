@@ -35,7 +35,7 @@ from umi_common.stores.chunk_names import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 
-RULES_VERSION = 18
+RULES_VERSION = 19
 """Version of the rules by which files are cut. Raise it when the chunks of a kind of file that was read before change:
 it is a part of a file's version, so the next run then reads all files again."""
 TITLES_MAX = 10

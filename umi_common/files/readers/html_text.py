@@ -180,7 +180,12 @@ class HtmlText(HTMLParser):
     def _is_note(self, attrs: list[tuple[str, str | None]]) -> bool:
         """Whether a link needs a space before it, because it may be the number of a footnote: "Rome 1", not "Rome1".
         Any link to a place in the page may be one, except after "(", "[" or "/"."""
-        return (dict(attrs).get("href") or "").startswith("#") and "".join(self._pieces[-1:])[-1:] not in "([/"
+        return (dict(attrs).get("href") or "").startswith("#") and self._last_sign not in "([/"
+
+    @property
+    def _last_sign(self) -> str:
+        """The last character of the text read so far; "": there is no text."""
+        return self._pieces[-1][-1:] if self._pieces else ""
 
     def _read_table_tag(self, table: _OpenTable, tag: str) -> None:
         """Read a start tag inside a table. The table's head ends before the first row with a cell of data."""
@@ -212,11 +217,13 @@ class HtmlText(HTMLParser):
         elif not self._hidden and data not in _LINK_SIGNS:
             if self._open_tables and any(map(str.isdigit, data)):
                 self._open_tables[-1].has_digit = True
+            if self.lasttag == "sup" and data[:1].isdigit() and self._last_sign.isdigit():
+                data = f" {data}"  # "10 6", not "106"
             self._add(data if self._open_pre else re.sub(r"\s+", " ", data))
 
     def _add(self, piece: str) -> None:
         """Append text, without leading spaces if the text so far is empty or, outside <pre>, ends in white space."""
-        if self._pieces and self._pieces[-1][-1:].isspace() and not self._open_pre:
+        if self._last_sign.isspace() and not self._open_pre:
             piece = piece.lstrip(" ")
         elif not self._pieces:
             piece = piece.lstrip()
