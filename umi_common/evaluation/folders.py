@@ -15,7 +15,7 @@ import gzip
 import json
 import zlib
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -322,26 +322,19 @@ def _read_records(path: Path) -> Iterator[_FileRecord]:
 def _question(home: Path, set_name: str, record: _FileRecord, granularity: Granularity) -> Dataset:
     """The dataset of one question of LongMemEval; a document is relevant if it is marked as evidence."""
     query = record.query()
-    path = home / HAYSTACKS / f"{query.id}.json.gz"
+    path, whole = home / HAYSTACKS / f"{query.id}.json.gz", granularity == "session"
     evidence = record.list_of("ids", "answer_session_ids")  # of sessions; turns are marked in the haystack
     records: list[_FileRecord] = []
     grades: dict[str, int] = {}
     for session, date, turns in _sessions(path):
-        documents: list[tuple[str, dict[str, str], Sequence[dict[str, Any]], bool]]
-        if granularity == "session":
-            documents = [(session, {}, turns, session in evidence)]
-        else:
-            documents = [
-                (f"{session}_t{number}", {"speaker": turn["role"]}, [turn], bool(turn.get("has_answer")))
-                for number, turn in enumerate(turns)
-            ]
-        for id, said_by, said, is_evidence in documents:
+        for number, said in enumerate([turns] if whole else [[turn] for turn in turns]):
             if not any(turn["content"].strip() for turn in said):
                 continue
+            id = session if whole else f"{session}_t{number}"
             text = "\n".join(f"{turn['role'].capitalize()}: {turn['content'].strip()}" for turn in said)
-            metadata = {"timestamp": date, "session": session, **said_by}
+            metadata = {"timestamp": date, "session": session} | ({} if whole else {"speaker": said[0]["role"]})
             records.append(_FileRecord(str(path), {"_id": id, "text": text, "metadata": metadata}))
-            if is_evidence:
+            if session in evidence if whole else said[0].get("has_answer"):
                 grades[id] = 1
     return Dataset(set_name, query.id, _chunks_from(records, Keys()), (query,), {query.id: grades})
 

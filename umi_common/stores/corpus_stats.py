@@ -163,14 +163,11 @@ class Calibration:
     def _sampled(self, rows: Rows) -> Ints:
         """The SAMPLE_SIZE living rows with the smallest (CRC-32 of the id, id), rising."""
         checksums = self._checksums_of(rows)
-        # Checksums are spread evenly: about twice SAMPLE_SIZE of them are at most this limit.
-        limit = int(min(2 * SAMPLE_SIZE / max(len(rows), 1), 1.0) * (2**32 - 1))
+        # Checksums are spread evenly: those of about twice SAMPLE_SIZE living rows are at most this limit.
+        limit = int(min(2 * SAMPLE_SIZE / max(rows.living, 1), 1.0) * (2**32 - 1))
         among = np.flatnonzero(rows.alive & (checksums <= limit))
-        if len(among) < SAMPLE_SIZE:  # many rows are dead
+        if len(among) < SAMPLE_SIZE:
             among = np.flatnonzero(rows.alive)
-        if len(among) > SAMPLE_SIZE:
-            largest = np.partition(checksums[among], SAMPLE_SIZE - 1)[SAMPLE_SIZE - 1]
-            among = among[checksums[among] <= largest]
         among = among[np.argsort(checksums[among], kind="stable")]
         if (np.diff(checksums[among]) == 0).any():
             ordered = sorted(among.tolist(), key=lambda row: (checksums[row], rows.ids[row]))

@@ -81,7 +81,7 @@ class HtmlText(HTMLParser):
         """The text of each <title> read so far."""
         self._refreshes = False
         """Whether browsers open another page at once in place of this one."""
-        self._pieces: list[str] = []
+        self._pieces = [""]
         """The text read so far, in pieces."""
         self._length = 0
         """Number of characters of the text read so far."""
@@ -180,12 +180,7 @@ class HtmlText(HTMLParser):
     def _is_note(self, attrs: list[tuple[str, str | None]]) -> bool:
         """Whether a link needs a space before it, because it may be the number of a footnote: "Rome 1", not "Rome1".
         Any link to a place in the page may be one, except after "(", "[" or "/"."""
-        return (dict(attrs).get("href") or "").startswith("#") and self._last_sign not in "([/"
-
-    @property
-    def _last_sign(self) -> str:
-        """The last character of the text read so far; "": there is no text."""
-        return self._pieces[-1][-1:] if self._pieces else ""
+        return (dict(attrs).get("href") or "").startswith("#") and self._pieces[-1][-1:] not in "([/"
 
     def _read_table_tag(self, table: _OpenTable, tag: str) -> None:
         """Read a start tag inside a table. The table's head ends before the first row with a cell of data."""
@@ -217,15 +212,15 @@ class HtmlText(HTMLParser):
         elif not self._hidden and data not in _LINK_SIGNS:
             if self._open_tables and any(map(str.isdigit, data)):
                 self._open_tables[-1].has_digit = True
-            if self.lasttag == "sup" and data[:1].isdigit() and self._last_sign.isdigit():
+            if self.lasttag == "sup" and data[:1].isdigit() and self._pieces[-1][-1:].isdigit():
                 data = f" {data}"  # "10 6", not "106"
             self._add(data if self._open_pre else re.sub(r"\s+", " ", data))
 
     def _add(self, piece: str) -> None:
         """Append text, without leading spaces if the text so far is empty or, outside <pre>, ends in white space."""
-        if self._last_sign.isspace() and not self._open_pre:
+        if self._pieces[-1][-1:].isspace() and not self._open_pre:
             piece = piece.lstrip(" ")
-        elif not self._pieces:
+        elif not self._length:
             piece = piece.lstrip()
         if piece:
             self._pieces.append(piece)
@@ -233,7 +228,7 @@ class HtmlText(HTMLParser):
 
     def _break(self, newlines: str) -> None:
         """Make a text that is not empty end in at least these newlines, without spaces before them."""
-        if self._pieces:
+        if self._length:
             last = self._pieces.pop()
             text = last.rstrip(" ")
             present = len(text) - len(text.rstrip("\n"))

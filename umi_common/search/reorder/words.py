@@ -65,7 +65,7 @@ def _plain(text: str) -> str:
     if not text.isascii():
         for sign in TYPOGRAPHIC_SIGNS:
             text = text.replace(sign, " ")
-    return text if text.isascii() else normalised(text)
+    return normalised(text)
 
 
 def content_words(text: str) -> list[str]:

@@ -164,7 +164,7 @@ class Analyzer:
         only function words, or its language has no list of them, every occurrence weighs 1. Of a measure or a time of
         day, the common form weighs 1, and the other terms weigh `AS_WRITTEN_WEIGHT` times as much.
         """
-        own, plain = self.of_language(self.language_of(query)), _in_one_form(query)
+        own, plain = self.of_language(self.language_of(query)), normalised(query)
         split, in_common_forms = _split(plain), numbers_in_text.in_common_forms(plain)
         counted = Counter(chain.from_iterable(own.terms_of_pieces(split)))
         weights: dict[str, float] = dict(counted)
@@ -315,19 +315,17 @@ def pieces(text: str) -> list[str]:
     A piece has the same terms in every text, so its terms can be cached. `str.split` takes a fifth of the time of the
     token pattern.
     """
-    return _split(_in_one_form(text))
+    return _split(normalised(text))
 
 
 def _split(text: str) -> list[str]:
     return numbers_in_text.with_common_forms(text).split()
 
 
-def _in_one_form(text: str) -> str:
-    return text if text.isascii() else normalised(text)
-
-
 def normalised(text: str) -> str:
     """The text in NFKC, with one form of characters that are written in several ways; see `_FORMS`."""
+    if text.isascii():
+        return text
     text = unicodedata.normalize("NFKC", _BEFORE_RAISED.sub(r"\g<0> ", text))
     text = _OTHER_FORM.sub(_one_form, text)
     return _NASAL.sub("\u0902", text) if "\u094d" in text else text
