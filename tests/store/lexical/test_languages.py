@@ -125,6 +125,14 @@ def test_an_irregular_form_that_looks_like_a_compound_is_found_beside_german_tex
         assert "form" in umi.search("understood", strategy="text").ids
 
 
+def test_a_compound_alone_that_a_german_text_holds_is_not_split_in_a_store_of_mostly_english_texts():
+    texts = "Die Stromrechnung war nicht hoch.", "Die Rechnung für den Strom ist da."
+    with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
+        store.add([Chunk(id=f"{n}", text=f"The bus {n} is not here and it was not there.") for n in range(9)])
+        store.add([Chunk(id=text, text=text) for text in texts])
+        assert umi.search("Stromrechnung", strategy="text").ids == [texts[0]]
+
+
 def test_an_english_word_is_not_taken_apart():
     with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
         store.add([Chunk(id="1", text="The fire was put out and the wall is to be painted by you.")])

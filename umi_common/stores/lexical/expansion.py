@@ -169,11 +169,15 @@ class QueryExpander:
             return {}
         terms = dict(zip(words, first.stems_of_words(words), strict=True))
         wholes = compounds_of(words, first.stems_of_words, self._held) if analyzer is first else {}
-        whole_only = self._held(terms.values()) if analyzer is not first or len(terms) == 1 else {}
+        whole_only: set[str] = set()
+        if analyzer is not first or len(terms) == 1:
+            stems = [stem for each in self.analyzers for stem in each.stems_of_words(words)]
+            held = self._held(stems)
+            whole_only = {word for word, stem in zip(words * len(self.analyzers), stems, strict=True) if stem in held}
         found = {}
         for word, term in terms.items():
             others = list(wholes.get(word, ()))
-            if len(word) in TYPO_LETTERS and term not in whole_only:
+            if len(word) in TYPO_LETTERS and word not in whole_only:
                 others += parts_of_compound(word, analyzer.stems_of_words, self._held)
             if others:
                 found[term] = others
