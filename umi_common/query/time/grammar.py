@@ -76,7 +76,7 @@ _Y = r"(?P<year>(?:18|19|20)\d\d)"
 """A year of four digits."""
 _TH = r"(?:st|nd|rd|th)"
 _DAY = rf"(?P<day>[0-3]?\d)(?P<ordinal>{_TH})?"
-_LAST = rf"(?:the )?(?P<last>[0-3]?\d){_TH}?"
+_LAST = rf"(?:the )?(?P<last>[0-3]?\d){_TH}?(?! (?:floor|century))"
 """The last day of several: "9" in "5 to 9 May", "the 9th"."""
 _DAY_NAME = r"(?:(?P<weekday_of_date>mon|tue|wed|thu|fri|sat|sun)(?:s|nes|rs?|ur)?(?:day)?\.?,? )?"
 """The weekday of a date: "Tue, " in "Tue, 7 March 2023"."""
@@ -94,6 +94,8 @@ COUNT = rf"(?P<count>{_NUMBERS}|an?|(?:a )?couple(?: of)?|(?:a )?few|several)"
 _EXACT = rf"(?P<count>an?|\d\d?|{_NUMBER})"
 UNIT = rf"{_any('unit', vocabulary.UNITS)}(?P<plural>s)?"
 WEEKDAY = _any("weekday", WEEKDAYS)
+_ONE_DAY = rf"(?!s|(?:(?:,| and| or| to| through| until) |\s?[-\u2013]\s?)(?:{'|'.join(WEEKDAYS)}))"
+"""Stands behind a weekday. It does not match before a second one: "last week Monday to Friday"."""
 _SEASON = _any("season", SEASONS)
 _HOLIDAY = rf"{_any('holiday', vocabulary.HOLIDAYS)}(?: day)?"
 _NAME = rf"(?:{_LONG_MONTH}|{_SEASON}|{_HOLIDAY})"
@@ -210,9 +212,9 @@ _PHRASES: dict[Read, dict[str, str]] = {
     },
     relative.weekdays: {
         "on Monday of last week": rf"(?:on )?{WEEKDAY} (?:of )?{_WHICH} week",
-        "last week on Monday": rf"{_WHICH} week,? (?:on )?{WEEKDAY}(?!s)",
+        "last week on Monday": rf"{_WHICH} week,? (?:on )?{WEEKDAY}{_ONE_DAY}",
         "on Monday two weeks ago": rf"(?:on )?{WEEKDAY},? {_EXACT} weeks? ago",
-        "two weeks ago on Monday": rf"{_EXACT} weeks? ago,? (?:on )?{WEEKDAY}(?!s)",
+        "two weeks ago on Monday": rf"{_EXACT} weeks? ago,? (?:on )?{WEEKDAY}{_ONE_DAY}",
         "between Monday and Friday": rf"between {WEEKDAY} and {_any('until', WEEKDAYS)}(?!s)",
     },
     relative.day_of_month: {
