@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel
 from pydantic_settings import EnvSettingsSource
 from pydantic_settings.exceptions import SettingsError
@@ -88,7 +89,7 @@ class WatchedFile:
     """
 
     def __init__(self, path: str | Path, seconds: float) -> None:
-        if not (isinstance(seconds, (int, float)) and seconds >= 0):
+        if not (isinstance(seconds, (int, float, np.number)) and seconds >= 0):
             raise ConfigError(f"seconds is {seconds!r:.80}; expected a number of seconds, at least 0")
         self.path = Path(path).expanduser().absolute()
         self._seconds = seconds

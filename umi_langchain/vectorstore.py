@@ -391,7 +391,7 @@ class UmiVectorStore(SharesStore, VectorStore):
         return SearchResult(tuple(hits), "", answerable=bool(hits))
 
     def _diverse(self, fetch_k: int, lambda_mult: object) -> DualRetriever:
-        if not isinstance(lambda_mult, (int, float, np.floating)) or not 0 <= lambda_mult <= 1:
+        if not isinstance(lambda_mult, (int, float, np.number)) or not 0 <= lambda_mult <= 1:
             raise ConfigError(f"lambda_mult is {lambda_mult!r}; expected 0 (diversity alone) to 1 (relevance alone)")
         pool = 1 if fetch_k == 0 else fetch_k  # below k, MMR chooses from k
         return self.umi.with_config(mmr={"enabled": True, "trade_off": lambda_mult, "pool": pool})

@@ -57,6 +57,11 @@ def test_with_fewer_documents_to_choose_from_than_asked_for_the_best_k_come(fetc
         assert len(store.max_marginal_relevance_search("boiler", k=3, fetch_k=fetch_k)) == 3
 
 
+def test_a_lambda_mult_of_numpy_is_a_number():
+    with UmiVectorStore.from_documents(LEAKS, None) as store:
+        assert len(store.max_marginal_relevance_search("boiler", k=3, lambda_mult=np.int64(1))) == 3
+
+
 @pytest.mark.parametrize("lambda_mult", [-0.1, 2, float("nan"), None, "0.5"])
 def test_a_lambda_mult_out_of_range_is_refused_by_its_name(lambda_mult):
     with UmiVectorStore.from_documents(LEAKS, None) as store, pytest.raises(ConfigError, match="lambda_mult is"):

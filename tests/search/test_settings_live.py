@@ -7,6 +7,7 @@ import logging
 import os
 import pickle
 
+import numpy as np
 import pytest
 from langchain_core.documents import Document
 from llama_index.core.schema import NodeWithScore, TextNode
@@ -107,6 +108,10 @@ def test_a_file_with_a_relative_path_is_watched_after_the_process_changed_its_di
     rewrite(file, "[fusion]\nrrf_k = 20\n")
     umi.search("Bob")
     assert umi.config.fusion.rrf_k == 20
+
+
+def test_the_number_of_seconds_may_be_of_numpy(store, file):
+    assert DualRetriever(store).watch(file, seconds=np.int64(0)).fusion.rrf_k == 10
 
 
 @pytest.mark.parametrize("seconds", ["1", None, float("nan"), -1])
