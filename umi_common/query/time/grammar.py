@@ -88,14 +88,19 @@ march 5 miles". It is not set after a preposition and before a number that ends 
 
 # Counts, units and names of periods.
 _NUMBER = rf"(?:{'|'.join(NUMBERS[1:])})"
-_NUMBERS = rf"(?:(?<!\d[.,/])\d{{1,3}}(?:(?: or | to |\s?[-\u2013]\s?)\d{{1,3}})?|{_NUMBER}(?: (?:or|to) {_NUMBER})?)"
+_DIGITS = r"(?<!\d[.,/])(?!1/)\d{1,3}(?:(?: or | to |\s?[-\u2013]\s?|/)\d{1,3})?"
+"""A number, or the first and last of several: "2-3", "2/3"; not "1/2", which may be a half."""
+_NUMBERS = rf"(?:{_DIGITS}|{_NUMBER}(?: (?:or|to) {_NUMBER})?)"
 COUNT = rf"(?P<count>{_NUMBERS}|an?|(?:a )?couple(?: of)?|(?:a )?few|several)"
 """A number of units: "2-3", "three or four", "a few"."""
 _EXACT = rf"(?P<count>an?|\d\d?|{_NUMBER})"
+"""A number of weeks after which one day can be told: "two", but not "a few"."""
 UNIT = rf"{_any('unit', vocabulary.UNITS)}(?P<plural>s)?"
 WEEKDAY = _any("weekday", WEEKDAYS)
 _ONE_DAY = rf"(?!s|(?:(?:,| and| or| to| through| until) |\s?[-\u2013]\s?)(?:{'|'.join(WEEKDAYS)}))"
 """Stands behind a weekday. It does not match before a second one: "last week Monday to Friday"."""
+_NOT_SECOND = "".join(rf"(?<!\b{word}\s)" for word in ("and", "or", "to", "through", "until"))
+"""Stands before a weekday. It does not match before the second of two: "Monday to Wednesday two weeks ago"."""
 _SEASON = _any("season", SEASONS)
 _HOLIDAY = rf"{_any('holiday', vocabulary.HOLIDAYS)}(?: day)?"
 _NAME = rf"(?:{_LONG_MONTH}|{_SEASON}|{_HOLIDAY})"
@@ -120,6 +125,8 @@ THAN = r"(?:earlier|later|older|newer) than"
 _BEFORE_YEAR = rf"(?:{_PART_OF}|{_IN}|(?:by|from|of|between|and|(?:prior |up )?to|as of|for|the year|{THAN}) )"
 _NTH = rf"(?P<nth>{'|'.join(ORDINALS)}|[1-5]{_TH}|last)"
 """Which of a month's weeks or weekdays: "the last Friday of May"."""
+_QUARTERS = rf"{'|'.join(ORDINALS[:4])}|[1-4]{_TH}|(?<!second\s)(?<!third\s)(?<!to\s)last"
+"""Which of a year's quarters: "third"; not the "last" of "second to last"."""
 _NOT_OF = rf"(?! of (?:(?:the|last|this|next) )?(?:{_NAME}|year|month|quarter)\b)"
 """Stands behind units that end or begin now. It does not match before a longer period: "the last two weeks" of May."""
 _TO = r"(?: (?:and|to|until|till|through) |\s?[-\u2013]\s?)"
@@ -164,7 +171,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "2023-W10": r"(?P<year>\d{4})-?w(?P<week>\d\d)",
         "late March 2023": rf"(?:{_PART_OF})?{MONTH}{_OF_YEAR}",
         "the end of Q3 2022": rf"(?:{_PART_OF})?(?:{_QUARTER}|h(?P<half>[12])){_OF_YEAR}",
-        "third quarter of 2022": rf"(?P<quarter>{'|'.join(ORDINALS[:4])}|[1-4]{_TH}|last)[\s-]{{1,3}}quarter{_OF_YEAR}",
+        "third quarter of 2022": rf"(?P<quarter>{_QUARTERS})[\s-]{{1,3}}quarter{_OF_YEAR}",
         "2022-Q4": rf"{_YEAR_DIGITS}[\s/-]?{_QUARTER}",
         "4Q22": r"(?P<quarter>[1-4])q(?P<year>\d\d)",
         "early summer of 2021": rf"(?:{_PART_OF})?(?:{_SEASON}|{_HOLIDAY}){_OF_YEAR}",
@@ -213,7 +220,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
     relative.weekdays: {
         "on Monday of last week": rf"(?:on )?{WEEKDAY} (?:of )?{_WHICH} week",
         "last week on Monday": rf"{_WHICH} week,? (?:on )?{WEEKDAY}{_ONE_DAY}",
-        "on Monday two weeks ago": rf"(?:on )?{WEEKDAY},? {_EXACT} weeks? ago",
+        "on Monday two weeks ago": rf"{_NOT_SECOND}(?:on )?{WEEKDAY},? {_EXACT} weeks? ago",
         "two weeks ago on Monday": rf"{_EXACT} weeks? ago,? (?:on )?{WEEKDAY}{_ONE_DAY}",
         "between Monday and Friday": rf"between {WEEKDAY} and {_any('until', WEEKDAYS)}(?!s)",
     },

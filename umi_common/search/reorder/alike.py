@@ -34,8 +34,8 @@ For the text i of a candidate:
                    words in common, but share the names in them: (Osprey, Freight). Two texts of prose share few pairs.
     asked(i)       the sequence of the query's words in the text, with repetitions: of "Flight from Paris to London",
                    from, Paris, to, London
-    held(i)        the set of the words of asked(i) without function words other than negations: Paris, London. If the
-                   query names a period and the text is of that period, the period is one more element.
+    content(i)     the set of the words of asked(i) without function words other than negations: Paris, London
+    held(i)        content(i); if the query names a period and the text is of it, the period is one more element
     neighbours(i)  the set of the pairs of words that follow each other in asked(i) and in the query, at most `REACH`
                    words apart in the text. Words that the text lacks are first removed from the query: of
                    "London-Paris, 9:31", (London, Paris) is a pair.

@@ -165,18 +165,16 @@ class Analyzer:
         day, the common form weighs 1, and the other terms weigh `AS_WRITTEN_WEIGHT` times as much.
         """
         own, plain = self.of_language(self.language_of(query)), normalised(query)
-        split, in_common_forms = _split(plain), numbers_in_text.in_common_forms(plain)
+        split, common = _split(plain), numbers_in_text.in_common_forms(plain)
         counted = Counter(chain.from_iterable(own.terms_of_pieces(split)))
         weights: dict[str, float] = dict(counted)
         if function_word_weight != 1.0 and own._without_function_words is not None:
             content = Counter(chain.from_iterable(own._without_function_words.terms_of_pieces(split)))
-            if content:
-                weights = {
-                    term: content[term] + function_word_weight * (n - content[term]) for term, n in counted.items()
-                }
-        if in_common_forms != plain:
-            common = Counter(chain.from_iterable(own.terms_of_pieces(_split(in_common_forms))))
-            for term, n in (counted - common).items():
+            for term, n in (counted - content).items() if content else ():
+                weights[term] -= (1 - function_word_weight) * n
+        if common != plain:
+            as_written = counted - Counter(chain.from_iterable(own.terms_of_pieces(_split(common))))
+            for term, n in as_written.items():
                 weights[term] *= 1 - (1 - AS_WRITTEN_WEIGHT) * n / counted[term]
         return weights if function_word_weight else {term: weight for term, weight in weights.items() if weight}
 
