@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 import sys
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -169,6 +171,23 @@ def test_tables_in_both_formats_hold_the_same_figures(run):
     assert repr(comparison) == str(comparison)
     with pytest.raises(ConfigError, match="expected one of text, markdown"):
         comparison.table("html")  # type: ignore[arg-type]
+
+
+def test_a_comparison_that_was_copied_or_pickled_has_the_same_results(run):
+    comparison = run({"mine": by_words, "none": nothing})
+    for copied in (deepcopy(comparison), pickle.loads(pickle.dumps(comparison))):  # noqa: S301 our own bytes
+        assert copied.values("mine", "mrr@10") == comparison.values("mine", "mrr@10")
+        assert copied.versus("none", "mrr@10") == comparison.versus("none", "mrr@10")
+        assert copied.by_category("mine", "mrr@10") == comparison.by_category("mine", "mrr@10")
+
+
+def test_a_name_with_a_pipe_is_one_cell_of_the_markdown_table(run):
+    assert (
+        run({"mine | best": by_words}, ks=(1,))
+        .table("markdown", ["mrr@1"])
+        .splitlines()[-1]
+        .startswith("| mine \\| best | ")
+    )
 
 
 def test_a_notebook_shows_a_comparison_as_a_table_with_its_names_escaped(run):

@@ -96,7 +96,7 @@ class SystemComparison:
         self.metrics = tuple(default_metrics(ks))
         self.systems = tuple(dict.fromkeys(run.system for run in self.runs))
         self.sets = tuple(dict.fromkeys(run.set for run in self.runs))
-        self._scores = {id(run): self._score(run) for run in self.runs}
+        self._scores = {(run.system, run.set, run.group): self._score(run) for run in self.runs}
         self.rows = tuple(self._row(system, name) for name in self.sets for system in self.systems)
 
     def row(self, system: str, set: str | None = None) -> Row:
@@ -115,7 +115,7 @@ class SystemComparison:
         return {
             f"{run.set}/{run.group}/{query}": value
             for run in self._runs(system, set)
-            for query, value in _measured(self._scores[id(run)], metric).items()
+            for query, value in _measured(self._scores[run.system, run.set, run.group], metric).items()
         }
 
     def versus(self, baseline: str, metric: str, set: str | None = None) -> dict[str, Difference]:
@@ -136,7 +136,7 @@ class SystemComparison:
         """The mean of one metric by category of query; "" is the category of queries without one."""
         pairs: dict[str, list[tuple[float, str]]] = defaultdict(list)
         for run in self._runs(system, set):
-            scores = _measured(self._scores[id(run)], metric)
+            scores = _measured(self._scores[run.system, run.set, run.group], metric)
             for query in self.datasets[run.set, run.group].judged:
                 pairs[query.category or ""].append((scores[query.id], run.group))
         return {kind: self._mean(pairs[kind]) for kind in sorted(pairs)}
@@ -261,7 +261,11 @@ class SystemComparison:
         runs = self._runs(system, name)
         metrics: dict[str, Estimate] = {}
         for metric in (*self.metrics, *VECTOR_METRICS):
-            pairs = [(value, run.group) for run in runs for value in self._scores[id(run)][metric].values()]
+            pairs = [
+                (value, run.group)
+                for run in runs
+                for value in self._scores[run.system, run.set, run.group][metric].values()
+            ]
             if any(not math.isnan(value) for value, _ in pairs):
                 metrics[metric] = self._mean(pairs)
         times = [spent for run in runs for spent in run.milliseconds.values()]
@@ -300,7 +304,8 @@ def _text(tables: Sequence[Table]) -> str:
 def _markdown(tables: Sequence[Table]) -> str:
     blocks = []
     for title, header, rows in tables:
-        lines = ["| " + " | ".join(cells) + " |" for cells in (header, ["---"] + ["---:"] * (len(header) - 1), *rows)]
+        escaped = [[cell.replace("|", r"\|") for cell in row] for row in rows]
+        lines = ["| " + " | ".join(row) + " |" for row in (header, ["---"] + ["---:"] * (len(header) - 1), *escaped)]
         blocks.append(f"**{title}**\n\n" + "\n".join(lines))
     return "\n\n".join(blocks)
 
