@@ -11,6 +11,7 @@ import re
 from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 
+import numpy as np
 import pytest
 
 from umi_common import DualRetriever, HybridStore, TokenBudget
@@ -23,6 +24,8 @@ from umi_common.errors import (
     optional_module,
     writing,
 )
+from umi_common.protocols import Probe
+from umi_common.ranking.period import in_period
 from umi_common.search import rank
 from umi_common.search.reorder import stages
 from umi_common.sim import HashEmbedder
@@ -69,6 +72,26 @@ def test_event_time_becomes_utc():
     tokyo = timezone(timedelta(hours=9))
     assert Chunk("a", "x", event_time=NOON.astimezone(tokyo)).event_time == NOON
     assert Chunk("a", "x", event_time=NOON.astimezone(tokyo)).event_time.tzinfo is timezone.utc
+
+
+def test_numpys_nan_and_nat_are_missing_values_and_its_whole_floats_are_positions():
+    missing = np.float32("nan"), np.datetime64("NaT"), float("nan")
+    for value in missing:
+        assert Chunk("x", "text", source=value, position=value, event_time=value, search_text=value) == Chunk(
+            "x", "text"
+        )
+    assert Chunk("x", "text", position=np.float32(3)).position == 3
+
+
+def test_a_day_before_1740_is_in_a_period_that_begins_with_it():
+    """An age of more than 2^53 microseconds is rounded; a store and the search must round it alike."""
+    starts = [datetime(year, 1, 1, tzinfo=timezone.utc) for year in range(1000, 1740)]
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add(Chunk(f"{start.year}", "text", event_time=start) for start in starts)
+        now = NOON.replace(microsecond=79_191, second=1)
+        pool = store.recall([Probe("text")], depth=1_000, now=now)
+    held = [bool(in_period(pool, TimeRange(start, None), now)[pool.ids.index(f"{start.year}")]) for start in starts]
+    assert all(held)
 
 
 def test_a_chunk_cannot_change_nor_can_its_metadata():

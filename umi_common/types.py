@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
-HOUR = timedelta(hours=1)
+MICROSECONDS_PER_HOUR = 3_600_000_000
 ID_BYTES_MAX = 1024
 """Longest id, in UTF-8 bytes."""
 
@@ -99,9 +99,9 @@ def from_microseconds(since_1970: int) -> datetime:
 def age_in_hours(moment: datetime | None, now: datetime) -> float:
     """Hours from `moment` to `now`; negative if `moment` is in the future, NaN if it is None.
 
-    Stores compute ages as microseconds / (microseconds per hour). Both results are equal bit by bit.
+    Equal bit by bit to the ages that a store divides as an array: above 2^53, microseconds are rounded before division.
     """
-    return math.nan if moment is None else (now - moment) / HOUR
+    return math.nan if moment is None else float((now - moment) // MICROSECOND) / MICROSECONDS_PER_HOUR
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class Chunk:
             raise InvalidChunk(f"chunk {self.id!r}: search_text is empty; use None to search the text")
         if self.position is not None:
             position: object = self.position
-            if isinstance(position, float) and position.is_integer():  # pandas, of a column with gaps
+            if isinstance(position, (float, np.floating)) and position.is_integer():  # pandas, of a column with gaps
                 position = int(position)
             if not isinstance(position, (int, np.integer)) or isinstance(position, bool) or abs(int(position)) >= 2**62:
                 raise InvalidChunk(
@@ -260,7 +260,7 @@ def plain_value(value: object) -> object:
 
 def _is_missing(value: object) -> bool:
     """Whether a value is NaN, or NaT or NA of pandas, which may not be installed. NaT is a date."""
-    return (isinstance(value, (date, float)) and value != value) or type(value).__name__ == "NAType"
+    return (isinstance(value, (date, float, np.generic)) and value != value) or type(value).__name__ == "NAType"
 
 
 @dataclass(frozen=True, slots=True)

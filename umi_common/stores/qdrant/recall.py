@@ -42,9 +42,8 @@ from umi_common.stores.qdrant.filters import EARLIEST, Compiled, all_conditions,
 from umi_common.stores.qdrant.neighbours import at_positions, beside, indices_in_source, missing_positions
 from umi_common.stores.qdrant.points import DENSE, HEAD, LEXICAL, Candidate, own_points, point_id, to_candidate
 from umi_common.stores.qdrant.statistics import sample_requests, statistics_of
-from umi_common.stores.rows.rows import MICROSECONDS_PER_HOUR
 from umi_common.stores.values import RecallTrace
-from umi_common.types import from_microseconds, microseconds
+from umi_common.types import MICROSECONDS_PER_HOUR, from_microseconds, microseconds
 
 PROBES_AT_ONCE = 12
 """Largest number of probes of several searches that share a round trip. A search with more, at most 15, is alone."""
@@ -137,7 +136,7 @@ class CandidateRows:
         lexical, bound = self.scorer.score(self.candidates)
         now = microseconds(self.request.now)
         times = [each.time for each in self.candidates]
-        age_hours = np.array([np.nan if time is None else (now - time) / MICROSECONDS_PER_HOUR for time in times])
+        age_hours = np.array([np.nan if time is None else now - time for time in times]) / MICROSECONDS_PER_HOUR
         vectors = np.zeros((len(self.candidates), self.scorer.statistics.sample.shape[1]), dtype=np.float32)
         for row, each in enumerate(self.candidates):
             if each.vector is not None:

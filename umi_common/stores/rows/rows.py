@@ -19,7 +19,7 @@ from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
 from umi_common.runtime.forks import cached_property
 from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.ledger.codec import Head
-from umi_common.types import TimeRange, microseconds
+from umi_common.types import MICROSECONDS_PER_HOUR, TimeRange, microseconds
 
 Mask = npt.NDArray[np.bool_]
 
@@ -29,7 +29,6 @@ NO_NUMBERS: Ints = np.zeros(0, dtype=np.int64)
 NO_ROWS: Mask = np.zeros(0, dtype=np.bool_)
 UNKNOWN = -1
 """Row number for an id that has no living row."""
-MICROSECONDS_PER_HOUR = 3_600_000_000
 RESORTED_FROM = 100
 """If there are more new rows than this, `source_order` is sorted again; up to so many are inserted one by one."""
 
