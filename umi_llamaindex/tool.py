@@ -140,31 +140,26 @@ def create_umi_tool(
 
 
 def _with_file_names(chunks: Sequence[Chunk]) -> dict[str, Chunk]:
-    """Id -> the chunk with "FILE" or "FILE, page N" as its source, if a reader wrote file and page into the metadata.
-
-    If several sources have the same name, the path of the file, else the source, is added to it. So texts of different
-    sources are not joined.
-    """
-    names = {chunk.id: _file_name(chunk) for chunk in chunks}
+    """Id -> the chunk with the first of its `_names` that no chunk of another source has as its source, so that texts
+    of different sources are not joined."""
     sources: dict[str | None, set[str | None]] = {}
     for chunk in chunks:
-        sources.setdefault(names[chunk.id], set()).add(chunk.source)
-
-    def source(chunk: Chunk) -> str | None:
-        name = names[chunk.id]
-        if name is None:
-            return chunk.source
-        return name if len(sources[name]) == 1 else f"{name} ({chunk.metadata.get(FILE_PATH, chunk.source)})"
-
-    return {chunk.id: replace(chunk, source=source(chunk)) for chunk in chunks}
+        for name in _names(chunk):
+            sources.setdefault(name, set()).add(chunk.source)
+    return {
+        chunk.id: replace(chunk, source=next((name for name in _names(chunk) if len(sources[name]) == 1), chunk.source))
+        for chunk in chunks
+    }
 
 
-def _file_name(chunk: Chunk) -> str | None:
-    """ "FILE" or "FILE, page N", from the metadata that LlamaIndex's readers write; None: it has no file name."""
-    name, page = chunk.metadata.get("file_name"), chunk.metadata.get("page_label")
+def _names(chunk: Chunk) -> list[str | None]:
+    """Names for a chunk's source: "FILE" or "FILE, page N", from the metadata that LlamaIndex's readers write; this
+    with the file's path; this with the source. Only the source, if the metadata has no file name."""
+    name, page, path = map(chunk.metadata.get, ("file_name", "page_label", FILE_PATH))
     if name is None:
-        return None
-    return str(name) if page is None else f"{name}, page {page}"
+        return [chunk.source]
+    shown = str(name) if page is None else f"{name}, page {page}"
+    return [shown, *(f"{shown} ({place})" for place in (path, chunk.source) if place is not None)]
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

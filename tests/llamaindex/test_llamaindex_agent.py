@@ -185,3 +185,30 @@ def test_the_tool_does_not_join_texts_of_two_files_of_one_name():
         content = create_umi_tool(retriever).call(query="press the kettle").content
     assert sorted(re.findall(r"^\[\d\] (\w+): ", content, re.MULTILINE)) == ["Alpha", "Beta"]
     assert "README.md (a/README.md)" in content and "README.md (b/README.md)" in content
+
+
+def test_the_tool_does_not_join_texts_of_two_parts_of_one_file():
+    """A reader of Markdown may make a document of each section, all with the name and path of the file."""
+    metadata = {"file_name": "notes.md", "file_path": "/home/notes.md"}
+    texts = {
+        "house": ["The roof of the house costs 9,000 euros.", "Paint."],
+        "barn": ["Dogs.", "The roof of the barn."],
+    }
+    nodes = [
+        TextNode(text=text, metadata={**metadata, "source": section, "position": place})
+        for section, parts in texts.items()
+        for place, text in enumerate(parts)
+    ]
+    with UmiRetriever.from_nodes(nodes) as retriever:
+        content = create_umi_tool(retriever).call(query="what does the roof cost?", limit=2).content
+    assert "notes.md (house)" in content and "notes.md (barn)" in content
+
+
+def test_a_file_and_a_source_of_the_same_name_are_cited_apart():
+    nodes = [
+        TextNode(text="The roof of the house.", metadata={"file_name": "a.pdf", "file_path": "x/a.pdf", "source": "s"}),
+        TextNode(text="The roof of the barn.", metadata={"source": "a.pdf"}),
+    ]
+    with UmiRetriever.from_nodes(nodes) as retriever:
+        content = create_umi_tool(retriever).call(query="roof").content
+    assert "a.pdf (x/a.pdf)" in content and re.search(r"^\[\d\] a\.pdf$", content, re.MULTILINE)
