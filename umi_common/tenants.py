@@ -221,7 +221,7 @@ class Tenants(Closing):
             for leftover in self._root.glob(f"{REMOVED}*"):
                 while leftover.exists():  # another call may be deleting it, too
                     with suppress(FileNotFoundError):
-                        shutil.rmtree(leftover)
+                        shutil.rmtree(leftover.resolve())  # a link may lead to another disk
         except OSError as error:
             raise StoreError(f"{directory} cannot be deleted ({error.strerror}); check permissions") from error
         return existed

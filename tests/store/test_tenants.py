@@ -500,6 +500,20 @@ def test_removing_a_tenant_deletes_every_file_of_it_and_nobody_elses(tmp_path):
             assert len(store) == 5
 
 
+def test_a_tenant_whose_directory_is_a_link_is_removed_with_its_data(tmp_path):
+    with Tenants(tmp_path / "tenants") as tenants:
+        for name in ("ann", "bob"):
+            with tenants.store(name) as store:
+                store.add([Chunk("1", "the code of the safe")])
+    (tmp_path / "disk").mkdir()
+    moved = (tmp_path / "tenants" / "t-ann").rename(tmp_path / "disk" / "ann")
+    (tmp_path / "tenants" / "t-ann").symlink_to(moved)
+    with Tenants(tmp_path / "tenants") as tenants:
+        assert tenants.remove("ann") is True
+        assert "ann" not in tenants and not moved.exists()
+        assert tenants.remove("bob") is True
+
+
 def test_a_tenant_in_use_is_not_removed(tmp_path):
     with tenants_in(tmp_path) as tenants:
         with tenants.store("ann") as store:
