@@ -15,13 +15,13 @@ from urllib.parse import quote
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget, asked_assembly
-from umi_common.errors import ConfigError, EmbedderError, MissingExtra, UmiError
+from umi_common.errors import ConfigError, EmbedderError, MissingExtra
 from umi_common.filters import And, Comparison, Not, Or, scope
 from umi_common.frameworks.records import content_id
 from umi_common.frameworks.unembedded import add_unembedded, embed_unembedded
 from umi_common.protocols import Clock, Store, pages
 from umi_common.retriever import DualRetriever
-from umi_common.runtime.losses import with_losses
+from umi_common.runtime.losses import log_bug, with_losses
 from umi_common.search.request import end_of
 from umi_common.types import Chunk, as_utc, utc_now
 from umi_langchain._messages import message_text
@@ -166,11 +166,10 @@ class UmiMemoryMiddleware(AgentMiddleware):
         if not context:
             return request
         memory = f"{self._preface}\n{with_losses(context.text, context.degraded)}"
-        said = None if request.system_message is None else request.system_message.content
-        if said is None:
-            return request.override(system_message=SystemMessage(memory))
-        content = f"{said}\n\n{memory}" if isinstance(said, str) else [*said, {"type": "text", "text": memory}]
-        return request.override(system_message=SystemMessage(content))
+        told = request.system_message or SystemMessage("")
+        said, part = told.content, {"type": "text", "text": memory}
+        content = "\n\n".join(filter(None, (said, memory))) if isinstance(said, str) else [*said, part]
+        return request.override(system_message=told.model_copy(update={"content": content}))
 
     def _remember(self, messages: Sequence[AnyMessage], who: dict[str, str]) -> None:
         """Store the messages that have an id and a text, unless the store holds the id with this text."""
@@ -289,5 +288,6 @@ def _user_and_thread(runtime: Runtime[Any]) -> tuple[Any, Any]:
 def _warning_if_it_fails(doing: str) -> Iterator[None]:
     try:
         yield
-    except UmiError as error:
+    except Exception as error:  # noqa: BLE001 - the agent goes on, whatever fails in the caller's own store
+        log_bug("memory", error)
         log.warning("the agent goes on without memory: %s failed with %s", doing, type(error).__name__)

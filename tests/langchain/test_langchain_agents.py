@@ -416,6 +416,32 @@ async def test_an_agent_goes_on_when_its_memory_is_gone(caplog):
     assert len(caplog.records) == 4 and "private" not in caplog.text
 
 
+def test_a_system_message_keeps_its_other_fields_when_a_memory_is_added():
+    told = SystemMessage("Be kind.", id="s", name="rules", additional_kwargs={"cache_control": {"type": "ephemeral"}})
+    with HybridStore.open() as store:
+        model = model_saying("Noted.", "Blue.")
+        agent = create_agent(model, system_prompt=told, middleware=[UmiMemoryMiddleware(store)])
+        say(agent, "ann", "t1", "My favourite colour is blue.")
+        say(agent, "ann", "t2", "What is my favourite colour?")
+    (system,) = [message for message in model.given[1] if message.type == "system"]
+    assert "blue" in system.text
+    assert (system.id, system.name, system.additional_kwargs) == (told.id, told.name, told.additional_kwargs)
+
+
+def test_an_agent_goes_on_when_a_store_of_ones_own_fails_with_an_error_of_its_own(caplog):
+    class Broken(HybridStore):
+        def recall(self, *args, **options):
+            raise ConnectionError("the database of private words is gone")
+
+        get = recall_many = recall
+
+    with Broken.open() as store:
+        memory = UmiMemoryMiddleware(store)
+        answer = say(create_agent(model_saying("Hello."), middleware=[memory]), "ann", "t", "private words")
+    assert answer["messages"][-1].content == "Hello."
+    assert [record.levelname for record in caplog.records].count("WARNING") == 2 and "private" not in caplog.text
+
+
 def embedded(store):
     """How many of the store's chunks have a vector."""
     return int(store.vectors(store.ids()).any(axis=1).sum())
