@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -51,6 +52,8 @@ def test_the_words_of_a_day_a_month_and_a_year():
     assert words("on 7 March 2023") == "7 march 2023-03-07 mar märz maerz mars marzo março maart"
     assert words("in March 2023") == "march 2023 03 mar märz maerz mars marzo março maart"
     assert words("in 2023") == ""
+    now = NOW.astimezone(ZoneInfo("Asia/Tokyo"))
+    assert written(find_time("on 7 March 2023", now).range, now.tzinfo) == words("on 7 March 2023")
 
 
 def test_the_line_of_a_statement_is_found_by_its_day_alone():

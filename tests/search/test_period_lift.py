@@ -155,6 +155,29 @@ def test_notes_that_have_a_date_only_are_those_of_that_day_west_of_greenwich_too
     assert found("what did I say yesterday", *notes, *NOTES, now=now)[0] == "day-0"
 
 
+def test_a_note_that_has_a_date_only_is_found_by_a_day_before_the_clocks_changed():
+    now = datetime(2024, 7, 12, 12, tzinfo=ZoneInfo("America/New_York"))
+    note = Chunk("note", "Quiet; the pump was serviced.", event_time=day("2024-02-01"))
+    fillers = [Chunk(f"f{n}", f"what happened to pump {n}", event_time=day("2023-05-05")) for n in range(400)]
+    assert found("what happened on February 1", note, *fillers, now=now)[0] == "note"
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+def test_as_a_filter_a_day_holds_the_notes_that_have_its_date_only(zone: str):
+    now = datetime(2024, 6, 12, 12, tzinfo=ZoneInfo(zone))
+    notes = [Chunk(f"2024-06-{n:02}", "I checked the pump.", event_time=day(f"2024-06-{n:02}")) for n in range(8, 12)]
+    assert found("what did I say yesterday about the pump", *notes, when={"mode": "filter"}, now=now) == ["2024-06-11"]
+
+
+def test_a_text_that_says_the_day_is_found_east_of_greenwich():
+    now = datetime(2024, 6, 12, 12, tzinfo=ZoneInfo("Asia/Tokyo"))
+    note = Chunk("note", "2024-06-11: quiet; the pump was serviced.")
+    fillers = [Chunk(f"f{n}", f"yesterday pump {n} was idle") for n in range(400)]
+    with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
+        store.add([note, *fillers])
+        assert umi.search("what happened yesterday", now=now).ids[0] == "note"
+
+
 @pytest.mark.parametrize(
     "fails",
     [lambda options: options["window"] is not None, lambda options: options["strategy"] == "text"],

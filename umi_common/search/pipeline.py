@@ -30,7 +30,7 @@ from umi_common.search.fetch import chunks_beside, fetch, to_hits
 from umi_common.search.named_period import bounds_of, period_boost, period_in_query
 from umi_common.search.passages import assemble_for
 from umi_common.search.rank import RankedPool, diversify, interleaved, rank
-from umi_common.search.recall import Recalled, recall, recall_more
+from umi_common.search.recall import Recalled, from_midnight_utc, recall, recall_more
 from umi_common.search.reorder.stages import ReorderStage, reorder_stages
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder, observed_context, observed_search
@@ -48,7 +48,8 @@ def _search(components: Components, request: SearchRequest, on_stage: OnStage | 
     when = lifted = period_in_query(whole)
     beside_event = {} if when is not None else (yield from _best_beside_event(whole))
     if when is not None and when.kind == "explicit" and config.when.mode == "filter":
-        limited, lifted = replace(whole, request=replace(request, time_range=when.range)), None
+        period = from_midnight_utc(when.range, request.now)
+        limited, lifted = replace(whole, request=replace(request, time_range=period)), None
     recalled = yield from recall(limited, lifted, tuple(beside_event))
     if limited is not whole and not len(recalled.pool):
         trace.degrade("when", "no chunk lies in the period that the query names", "searched all times")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, time, timedelta
+from datetime import datetime, time, timezone
 from functools import partial
 from itertools import zip_longest
 
@@ -128,10 +128,10 @@ def _recall_period(search: Search, when: When) -> Body[tuple[tuple[str, ...], Po
     words, and "12 March 2023" and "2023-03-12" have one word in common.
     """
     request = search.request
-    limited = replace(request, time_range=_from_midnight_utc(when.range, request.now))
+    limited = replace(request, time_range=from_midnight_utc(when.range, request.now))
     probes = [replace(probe, references=False) for probe in _probes(search)[_first_with_period(request) :]]
     calls = [_ask_store(replace(search, request=limited), probes, request.strategy, best_of_each=request.limit)]
-    if request.strategy != "vector" and (words := written(when.range)):
+    if request.strategy != "vector" and (words := written(when.range, request.now.tzinfo)):
         start, end = when.span
         probe = Probe(f"{request.asked[:start]} {request.asked[end:]} {words}")
         calls.append(_ask_store(search, [probe], "text", best_of_each=request.limit))
@@ -147,13 +147,13 @@ def _recall_period(search: Search, when: When) -> Body[tuple[tuple[str, ...], Po
     return tuple(sorted(best)), pools[0]
 
 
-def _from_midnight_utc(period: TimeRange, now: datetime) -> TimeRange:
+def from_midnight_utc(period: TimeRange, now: datetime) -> TimeRange:
     """The period, begun at midnight UTC of its first day if it begins at a later midnight in the time zone of `now`: a
     chunk whose time is only a date has midnight UTC as its time. Any other period is unchanged."""
-    offset, start = now.utcoffset() or timedelta(), period.start
-    if start is None or offset >= timedelta() or start.astimezone(now.tzinfo).time() != time():
+    start = None if period.start is None else period.start.astimezone(now.tzinfo)
+    if start is None or start.time() != time():
         return period
-    return replace(period, start=start + offset)
+    return replace(period, start=min(start, start.replace(tzinfo=timezone.utc)))
 
 
 def _with_variations(search: Search, recalled: Recalled, rewrites: Rewrites) -> Body[Recalled]:

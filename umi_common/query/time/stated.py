@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from itertools import count, product
 
@@ -276,17 +276,16 @@ def _periods(
                 yield stated
 
 
-def written(period: TimeRange) -> str:
+def written(period: TimeRange, zone: tzinfo | None = timezone.utc) -> str:
     """A search text with the forms of the period in texts, with the names of its month in all languages of
-    `MONTH_NAMES`; "" if it is longer than a month.
+    `MONTH_NAMES`; "" if it is longer than a month. The period begins on a day of the time zone.
 
     One numeric form of a date is enough: the lexical index gives all numeric forms the same term (`stores.lexical`).
     """
-    start, end = period.start, period.end
-    if start is None or end is None or end - start > LONGEST_MONTH:
+    if period.start is None or period.end is None or period.end - period.start > LONGEST_MONTH:
         return ""
+    start, length = period.start.astimezone(zone), period.end - period.start
     month = MONTHS[start.month - 1]
     others = " ".join(name for name, english in MONTH_NAMES.items() if english == month)
-    is_day = end - start <= LONGEST_DAY
-    date = f"{start.day} {month} {start:%Y-%m-%d}" if is_day else f"{month} {start:%Y %m}"
+    date = f"{start.day} {month} {start:%Y-%m-%d}" if length <= LONGEST_DAY else f"{month} {start:%Y %m}"
     return f"{date} {month[:3]} {others}"
