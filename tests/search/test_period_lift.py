@@ -350,6 +350,9 @@ MARCH = TimeRange(day("2023-03-01"), day("2023-04-01"))
         "14/03: Ken was late",
         "march 14 boots 12.40",
         "Tue 14 Mar BOOTS",
+        "Tue, 14.03.23 BOOTS",
+        "14.03.23: met the roofers, see section 14.03.23",
+        "Backup of 20230314 done. Ticket id 20230314.",
     ],
 )
 def test_a_text_states_a_date_in_the_period(text):
@@ -596,6 +599,9 @@ def test_a_log_of_100_000_dated_lines_as_one_chunk_is_read_for_dates_as_fast_as_
 
     assert not states_date_in(log, MARCH, NOW)
     assert seconds(log) < 5 * seconds(first_pages)
+    births = ", ".join(f"{i % 28 + 1}/{i // 28 % 12 + 1}/{1801 + i // 336}" for i in range(8_000))
+    assert not states_date_in(births, MARCH, NOW)
+    assert seconds(births) < 5 * seconds(first_pages)
 
 
 def test_a_moment_in_place_of_a_clock_is_refused_at_once():
