@@ -62,7 +62,7 @@ def test_a_full_disk_is_told_and_once_there_is_room_the_run_goes_on(tmp_path):
 def test_a_file_that_is_something_else_is_left_alone(tmp_path, docs):
     other = tmp_path / "letter.txt"
     other.write_text("Dear Ann, " * 100)
-    with opened(tmp_path / "s") as store, pytest.raises(StoreError):
+    with opened(tmp_path / "s") as store, pytest.raises(StoreError, match=r"letter\.txt is no .*choose another file"):
         ingest(store, [docs], checkpoint=other)
     assert other.read_text() == "Dear Ann, " * 100
     with (

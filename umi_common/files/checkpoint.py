@@ -71,8 +71,8 @@ class IngestCheckpoint:
     Raises:
         StoreLocked: At once, if another run has locked the file.
         StoreFull: From a method that writes, if the disk is full; nothing was recorded.
-        LedgerDamaged: If the file is damaged.
-        StoreError: If the file is not a checkpoint, or cannot be read or written.
+        LedgerDamaged: If the file is damaged, or no SQLite file.
+        StoreError: If the file is of another program, or cannot be read or written.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -204,9 +204,12 @@ class IngestCheckpoint:
             if "locked" in str(error):
                 raise StoreLocked(f"{self._path} is in use by another run; wait until it ends, or stop it") from error
             if isinstance(known := as_umi_error(error, self._path, writing=True), LedgerDamaged):
+                problem = f"is damaged ({error}); delete it"
+                if "not a database" in str(error):
+                    problem = "is no checkpoint of umi, or a damaged one; choose another file, or delete a damaged one"
                 raise LedgerDamaged(
-                    f"{self._path} is damaged ({error}); delete it: the next run then reads all files again, but does "
-                    "not embed unchanged files again"
+                    f"{self._path} {problem}: the next run then reads all files again, but does not embed unchanged "
+                    "files again"
                 ) from error
             raise known from error
         except OSError as error:
