@@ -230,6 +230,14 @@ def test_a_filter_that_passes_chunks_is_not_blamed_for_a_time_range_that_passes_
     assert not caplog.records
 
 
+def test_a_filter_is_not_blamed_for_a_kind_of_value_that_one_chunk_of_many_has(caplog):
+    store = HybridStore.open()
+    numbers = [Chunk(f"c{n}", "Ann signed the contract.", metadata={"number": n, "user": "ann"}) for n in range(1_200)]
+    store.add([*numbers, Chunk("last", "Bob signed.", metadata={"number": "A-17", "user": "bob"})])
+    assert DualRetriever(store).search(QUERY, where={"number": "A-17", "user": "ann"}).ids == []
+    assert not caplog.records
+
+
 @pytest.mark.parametrize(
     ("where", "asked", "held"),
     [

@@ -282,3 +282,4 @@ def test_a_store_holds_its_own_writes_and_those_of_no_other_store():
         other.add([Chunk("a", "red boat")])
         assert not other.holds_write(store.last_write)
         assert not any(map(store.holds_write, ("", "nonsense", '["a", "b", "c", "d", "e"]', "[1, 2, 3, 4, 5, 6]")))
+        assert not any(map(store.holds_write, (f'[{10**23}, 1, {10**23}, 1, ""]', "[" * 100_000)))

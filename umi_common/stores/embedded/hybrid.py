@@ -288,7 +288,7 @@ class HybridStore(BaseStore):
         return made
 
     def unknown_keys(self, where: Where) -> list[str]:
-        """The keys of a filter that occur in no chunk's metadata, sorted; such a key may be misspelt."""
+        """The keys of a filter that no chunk has had since the store was opened, sorted; they may be misspelt."""
         asked = parse_filter(where)
         columns = self._ready().snapshot(asked).columns
         return [] if asked is None or columns is None else columns.unknown_keys(asked)
@@ -431,7 +431,7 @@ class HybridStore(BaseStore):
         core = self._ready()
         try:
             return core.ledger.holds(Mark(*json.loads(name)))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError, RecursionError):
             return False
 
     def status(self) -> care.StoreStatus:

@@ -38,9 +38,6 @@ LISTS = "lists or nested values"
 """Name of the kind of lists, and of nested values of a framework's documents, which are stored as lists."""
 EMPTY = ("", ())
 """Values with which a filter asks whether a chunk's value is empty or missing, as LlamaIndex's `is_empty` does."""
-KINDS_READ_MAX = 1_000
-"""Largest number of distinct values of a key whose kinds `other_kinds` compares, to keep it fast."""
-
 NO_VALUES = b"[null]"
 """JSON of the values of a column in which no row has a value: None alone, whose code is `NO_VALUE`."""
 
@@ -256,8 +253,7 @@ class _Column:
         self._codes.view[np.asarray(rows, dtype=np.int64)] = codes
 
     def kinds(self) -> set[str]:
-        """The kinds of the first `KINDS_READ_MAX` distinct values."""
-        return _kinds(self._values[:KINDS_READ_MAX])
+        return _kinds(self._values)
 
     def mask(self, comparison: Comparison, start: int, stop: int) -> Mask:
         """(stop - start,) whether each of the rows start..stop-1 passes; their codes must be set."""
@@ -297,7 +293,7 @@ class _Column:
 def _kinds(values: Iterable[MetadataValue]) -> set[str]:
     """The kinds of values; None has no kind."""
     names = {bool: BOOLEANS, str: "text", tuple: LISTS}
-    return {names.get(type(value), "a number") for value in values if value is not None}
+    return {names.get(kind, "a number") for kind in set(map(type, values)) - {type(None)}}
 
 
 def _of_json(value: MetadataValue | list[Any]) -> MetadataValue:
