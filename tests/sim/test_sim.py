@@ -110,6 +110,21 @@ def test_a_cassette_whose_last_line_has_no_newline_keeps_this_line(tmp_path: Pat
     assert (CassetteLLM(path).complete("a"), CassetteLLM(path).complete("b")) == ("by hand", "recorded")
 
 
+async def test_a_prompt_that_is_asked_twice_at_once_is_recorded_once(tmp_path: Path):
+    path = tmp_path / "replies.jsonl"
+    llm = CassetteLLM(path, ScriptedLLM(["first", "second"], delay=0.01))
+    assert await asyncio.gather(llm.acomplete("a"), llm.acomplete("a")) == ["first", "first"]
+    assert CassetteLLM(path).complete("a") == "first"
+
+
+@pytest.mark.parametrize("line", ["no json", "12", '{"prompt": "a"}', '{"prompt": [], "reply": "b"}'])
+def test_a_line_of_a_cassette_that_is_no_record_is_named(tmp_path: Path, line: str):
+    path = tmp_path / "replies.jsonl"
+    path.write_text(f'{{"prompt": "a", "reply": "b"}}\n{line}\n')
+    with pytest.raises(ConfigError, match=r"replies\.jsonl, line 2"):
+        CassetteLLM(path)
+
+
 # Faults
 
 

@@ -89,7 +89,7 @@ class CassetteLLM:
             is incomplete, because a process ended while writing it, the line is dropped. None: replies stay in memory.
         llm: The LLM to call for a prompt without a recorded reply; None: `CassetteMiss` is raised.
 
-    Thread-safe.
+    Thread-safe. Raises ConfigError if another line of the file is no such object.
     """
 
     def __init__(self, path: str | Path | None, llm: Rewriter | None = None) -> None:
@@ -125,6 +125,8 @@ class CassetteLLM:
 
     def _record(self, prompt: str, reply: str) -> str:
         with self._lock:
+            if prompt in self._replies:  # another call has recorded its reply meanwhile
+                return self._replies[prompt]
             self._replies[prompt] = reply
             if self._path is not None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -191,8 +193,16 @@ def _read_cassette(path: Path, *, writable: bool) -> dict[str, str]:
             lines.append(last)
         if writable:
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    records = (json.loads(line) for line in lines if line.strip())
-    return {record["prompt"]: record["reply"] for record in records}
+    replies: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            if line.strip():
+                record = json.loads(line)
+                replies[record["prompt"]] = record["reply"]
+        except (ValueError, TypeError, KeyError) as error:
+            expected = 'expected {"prompt": "...", "reply": "..."}'
+            raise ConfigError(f"{path}, line {number}, is no recorded reply; {expected}") from error
+    return replies
 
 
 class SimulatedFault(Exception):
