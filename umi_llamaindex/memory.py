@@ -97,16 +97,16 @@ class UmiMemoryBlock(TakesBudget, BaseMemoryBlock[str]):
         Raises:
             FilterError: If the call names another user, or if it names no session and `across_sessions` is False.
         """
-        metadata = self._shared_metadata(session_id, user)
-        within = scope(user=self.user) if self.across_sessions else scope(user=self.user, session=metadata["session"])
+        shared = self._shared_metadata(session_id, user)
+        where = scope(**({"user": self.user} if self.across_sessions else shared)).where
         spoken = [message for message in messages or [] if chat_text(message)]
         unknown_keys: Callable[..., list[str]] = getattr(self.umi.store, "unknown_keys", lambda where: [])
-        unknown = await asyncio.to_thread(unknown_keys, within.where) if spoken else []
+        unknown = await asyncio.to_thread(unknown_keys, where) if spoken else []
         if not spoken or unknown:  # an unknown key: the store holds no messages yet
             return ""
         context = await self.umi.aget_context(
             end_of(chat_text(spoken[-1])),
-            where=within.where,
+            where=where,
             now=None if self.clock is None else self.clock(),
             history=history_texts(spoken[:-1]),
             budget=self.budget,

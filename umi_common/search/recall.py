@@ -68,6 +68,7 @@ def recall(search: Search, when: When | None = None, ids: tuple[str, ...] = ()) 
     """
     request = search.request
     decision = _decide_beforehand(search)
+    deep = decision is not None and decision.deep
     of_period = None
     if when is not None:
         ids, of_period = yield from _recall_period(search, when)
@@ -77,7 +78,7 @@ def recall(search: Search, when: When | None = None, ids: tuple[str, ...] = ()) 
     arms = search.components.arms if request.strategy == "hybrid" else None
     arm_calls = () if arms is None else arms.calls(request, search.config.extra_arms)
     with search.trace.stage("recall") as facts:
-        first, *others = yield (ask_store, *arm_calls, *([_ask_llm(search)] if decision.deep else []))
+        first, *others = yield (ask_store, *arm_calls, *([_ask_llm(search)] if deep else []))
         pool = _pool_of(first, request)
         facts.update(candidates=len(pool), mode=pool.mode, **pool.facts)
         if request.searched != request.query:
@@ -90,9 +91,9 @@ def recall(search: Search, when: When | None = None, ids: tuple[str, ...] = ()) 
     if of_period is not None:
         pool = replace(pool, degraded=(*of_period.degraded, *pool.degraded))
     recalled = Recalled(pool, arm_hits=arm_hits, added_ids=ids)
-    if decision.deep:
+    if deep:
         recalled = yield from _with_variations(search, recalled, value_of(others[-1]))
-    if not _decides_by_evidence(search):
+    if decision is not None:
         search.trace.add("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
     return (yield from _join_arms(search, recalled))
 
@@ -105,7 +106,7 @@ def recall_more(search: Search, recalled: Recalled, scores: Floats) -> Body[Reca
         recalled: The candidates for the query alone.
         scores: (n,) final score of each row of `recalled.pool`, before a reranker.
     """
-    if not _decides_by_evidence(search):
+    if _decide_beforehand(search) is not None:
         return None
     decision = weigh_evidence(recalled.pool, scores, search.request.query, config=search.config.routing)
     search.trace.add("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
@@ -272,9 +273,9 @@ def _first_with_period(request: SearchRequest) -> int:
     return 1 if request.questions and request.asked != request.searched else 0
 
 
-def _decide_beforehand(search: Search) -> Decision:
-    """Whether to ask the LLM, decided by the query and the settings alone. In mode "evidence" it is False, because
-    `recall_more` decides after the first recall."""
+def _decide_beforehand(search: Search) -> Decision | None:
+    """Whether to ask the LLM, decided by the query and the settings alone; None: `recall_more` decides, by the evidence
+    that the first recall finds."""
     mode = search.config.routing.mode
     if search.components.rewriting is None:
         return Decision(False, ("no rewriter",))
@@ -282,13 +283,7 @@ def _decide_beforehand(search: Search) -> Decision:
         return Decision(False, ("deep_search is off",))
     if mode == "heuristic":
         return route(search.request.query)
-    return Decision(mode == "always", (f"mode {mode}",))
-
-
-def _decides_by_evidence(search: Search) -> bool:
-    """Whether the evidence that the first recall finds decides if the LLM is asked."""
-    can_ask = search.components.rewriting is not None and search.request.deep_search
-    return can_ask and search.config.routing.mode == "evidence"
+    return None if mode == "evidence" else Decision(mode == "always", (f"mode {mode}",))
 
 
 def _strategy_after(pool: Pool | None, request: SearchRequest) -> Strategy:

@@ -5,9 +5,10 @@ Of the best `COMPARED` candidates, from the first to the last, each moves forwar
 directly before it. Finally the i-th of them gets the score of the former i-th (`Best.in_order`).
 
 Candidate a passes b if its words are those of the query, in the same order, and score(a) >= `EQUAL_SCORE` * score(b);
-but not if only a is a question and both hold the same words of the query, because b may be its answer. It also passes b
-with such a score if b has only words of the query, and content(a) is larger than content(b): asked "Who replaced the
-roof in Cork?", "Cork roof" says nothing. Otherwise, candidate a passes candidate b if both are alike,
+b never passes such an a. This rule is left out if only one of the two is a question and both hold the same words of the
+query, because the other may be its answer. Candidate a also passes b with such a score if b has only words of the
+query, and content(a) is larger than content(b): asked "Who replaced the roof in Cork?", "Cork roof" says nothing.
+Otherwise, candidate a passes candidate b if both are alike,
 
     common(words(a), words(b)) + common(pairs(a), pairs(b)) >= `SHARED`
     score(a) >= `SCORE` * score(b)

@@ -10,8 +10,9 @@ paths. So a point has, beside its metadata, the payload fields
     texts     hashed key -> the first 6 UTF-8 bytes as a number, for values that are strings
 
 A missing key and a key with None have no fact, so filters treat them alike. Conditions for equality, lists, existence,
-their complements and times are exact. Conditions for an order are inexact. They also let pass numbers that differ from
-the bound only in the last digits, which servers may change, and strings with the same first 6 bytes as the bound.
+their complements, and times from 1684 to 2255 are exact. Conditions for an order are inexact: they also let pass
+numbers that differ from the bound only in the last digits, which servers may change, and strings with the same first 6
+bytes as the bound.
 """
 
 from __future__ import annotations
