@@ -45,6 +45,8 @@ SAY = _words(
     "discussing explains explaining mention mentions mentioned mentioning reports reporting said say says saying speak "
     "speaks state states stating talk talks talking"
 )
+NOUNS = _words("cover deal state talk")
+"""Words of `SAY` that begin the subject after the name of a text: "document state machine"."""
 MOOD = _words("curious interested question wondering")
 ASKING = FIND | EXPLAIN | SEARCH | GIVE | TEXT | SAY | MOOD
 """Words that ask, or name the text asked for."""
@@ -92,7 +94,9 @@ ENDINGS = (
     Ending(ABOUT, seen=ASKING),  # what does it say about |
     Ending(LINKS, after=TAKES_LINK, distinct=2),  # is there information on |, but "search for" may be a title
     Ending(_words("if whether"), after=FIND),  # do you know if |
-    Ending(SAY, seen=TEXT),  # which page mentions |
+    Ending(SAY - NOUNS, seen=TEXT),  # which page mentions |
+    Ending(NOUNS, after=THAT, seen=TEXT),  # papers that cover |, but not "text cover letter"
+    Ending(NOUNS, after=TEXT, seen=_words("do does")),  # does the page state |
     Ending(FIND, seen=PERSONS),  # did we find |
     Ending(EXPLAIN, seen=YOU),  # can you explain |, but "can I recall an email" asks about recalling
 )
@@ -118,7 +122,7 @@ _TOLD_AFTER = re.compile(
     re.I,
 )
 """Words at the end of a question about an earlier conversation: "which vet | did I mention a while ago"."""
-_FRAME_ELSEWHERE = re.compile(
+_FRAME_IN_OTHER_LANGUAGES = re.compile(
     r"\A[¿\s]*(?:"
     r"(?:kannst|könntest|können|könnten) (?:du|sie) (?:mir|uns) (?:(?:bitte|noch ?mal|noch einmal) )*"
     r"(?:sagen|erklären|zeigen|erzählen)|(?:sag|erklär|zeig)e? (?:mir|uns)(?: bitte)?|weißt du noch"
@@ -135,7 +139,7 @@ _FRAME_ELSEWHERE = re.compile(
     re.IGNORECASE,
 )
 """A frame in German, French, Spanish, Italian, Portuguese or Dutch, if at least two words follow it."""
-_CLOSING_ELSEWHERE = re.compile(
+_CLOSING_IN_OTHER_LANGUAGES = re.compile(
     r"(?<=\S)(?:,\s*|\s+)(?:bitte|danke(?: dir)?|s['\u2019]il (?:te|vous) pla[iî]t|merci|por favor|gracias|per favore"
     r"|grazie|obrigad[oa]|alsjeblieft|alstublieft|dank je)(?=[\s.!?]*\Z)",
     re.IGNORECASE,
@@ -146,11 +150,11 @@ _QUOTE = re.compile('["\u201c\u201d\u201e\u00ab\u00bb`]')
 def without_frame(query: str) -> str:
     """The query without its frame, its closing ("please", "thanks") and the words about an earlier conversation.
 
-    Closing words of `_CLOSING_ELSEWHERE` are removed only if `_FRAME_ELSEWHERE` matches, too. An English frame and its
+    Closing words of `_CLOSING_IN_OTHER_LANGUAGES` are removed only if `_FRAME_IN_OTHER_LANGUAGES` matches, too. An English frame and its
     closing, or the words about an earlier conversation, stay if only function words would be left without them.
     """
-    unframed, found = _FRAME_ELSEWHERE.subn("", query)
-    query = _CLOSING_ELSEWHERE.sub("", unframed) if found else _without_english_frame(query)
+    unframed, found = _FRAME_IN_OTHER_LANGUAGES.subn("", query)
+    query = _CLOSING_IN_OTHER_LANGUAGES.sub("", unframed) if found else _without_english_frame(query)
     subject = _TOLD_AFTER.sub("", _TOLD_BEFORE.sub("", query, count=1))
     return query if _NO_CONTENT.issuperset(_words(subject.lower().strip("?!. "))) else subject
 
