@@ -150,7 +150,7 @@ _QUOTE = re.compile('["\u201c\u201d\u201e\u00ab\u00bb`]')
 def without_frame(query: str) -> str:
     """The query without its frame, its closing ("please", "thanks") and the words about an earlier conversation.
 
-    Closing words of `_CLOSING_IN_OTHER_LANGUAGES` are removed only if `_FRAME_IN_OTHER_LANGUAGES` matches, too. An English frame and its
+    Closing words in another language are removed only if a frame in another language is. An English frame and its
     closing, or the words about an earlier conversation, stay if only function words would be left without them.
     """
     unframed, found = _FRAME_IN_OTHER_LANGUAGES.subn("", query)
