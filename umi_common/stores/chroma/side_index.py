@@ -212,10 +212,18 @@ class SideIndex:
 
     def _row_in_source(self, id: str, source: str) -> int | None:
         """The row of the record with this id; None: it was not read yet, or had another source or none."""
-        row, rows = self.table.row_of(id), self.snapshot.rows
-        if row is None or row >= len(rows) or rows.source[row] == NO_SOURCE:
+        rows, row = self.row_of(id)
+        if row is None or rows.source[row] == NO_SOURCE:
             return None
         return row if self.table.sources[int(rows.source[row])] == source else None
+
+    def row_of(self, id: str) -> tuple[Rows, int | None]:
+        """(a snapshot, the living row in it of the record with this id); None: there is no such record with a text."""
+        rows, row = self.snapshot.rows, self.table.row_of(id)
+        if row is not None and row >= len(rows):  # an update is replacing the record: wait for its snapshot
+            with self._write_lock:
+                rows, row = self.snapshot.rows, self.table.row_of(id)
+        return rows, row
 
     def clause(self, where: Filter | None) -> dict[str, Any] | None:
         """A clause of Chroma's `where`, which passes at least the records whose chunks pass the filter; None: no

@@ -249,11 +249,10 @@ class ChromaStore(CollectionStore):
 
     def _around(self, ids: Sequence[str], reach: int) -> dict[str, list[Chunk]]:
         side = self._ready()
-        rows = side.snapshot.rows
         ids_near: dict[str, list[str]] = {}
         for id in ids:
-            row = side.table.row_of(id)
-            if row is not None and row < len(rows):
+            rows, row = side.row_of(id)
+            if row is not None:
                 ids_near[id] = [rows.ids[other] for other in rows.around(row, reach).tolist()]
         every = list(dict.fromkeys(other for near in ids_near.values() for other in near))
         chunks = {chunk.id: chunk for chunk in self.get(every) if chunk is not None}
