@@ -144,6 +144,14 @@ def test_a_question_typed_in_capitals_is_embedded_as_in_small_letters():
     assert code.tolist() == model.embed_documents(["HSCT-T"])[0].tolist()
 
 
+@pytest.mark.parametrize(
+    "typed", ["where is the ferry?\n", "  where  is the ferry?", "where is\n\tthe ferry?", "where is\u00a0the ferry?"]
+)
+def test_the_white_space_in_a_question_does_not_change_its_vector(typed):
+    plain, other = default_embedder().embed_queries(["where is the ferry?", typed])
+    assert other.tolist() == plain.tolist()
+
+
 class SentenceModel:
     """Has the methods of a `SentenceTransformer`, which can be called, too, but not with texts."""
 

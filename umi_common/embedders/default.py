@@ -91,9 +91,10 @@ class WordLlamaEmbedder(PackagedModel):
     than a millisecond."""
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """As `embed_documents`, but a query of several words, all in capitals, is embedded in lower case, because the
-        model knows few words in capitals."""
-        return self.embed_documents([text.lower() if text.isupper() and " " in text else text for text in texts])
+        """As `embed_documents`, but one space stands for any white space in a query, which has tokens of its own, and a
+        query of several words, all in capitals, is in lower case, because the model knows few words in capitals."""
+        plain = [" ".join(text.split()) for text in texts]
+        return self.embed_documents([text.lower() if text.isupper() and " " in text else text for text in plain])
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """(n, 256) float32, unit rows or zero rows."""
