@@ -21,7 +21,7 @@ from umi_common.stores.rows.rows import Mask
 Int32s = npt.NDArray[np.int32]
 TermCounts = npt.NDArray[np.unsignedinteger]
 Offsets = npt.NDArray[np.uint16]
-Starts = npt.NDArray[np.uint32] | Ints
+Starts = npt.NDArray[np.uint32]
 
 BLOCK_ROWS = 2**16
 """Number of rows in a block; the first row of each block is a multiple of this number."""
@@ -152,7 +152,7 @@ def build(rows: Ints, lengths: Int32s, tokens: Int32s) -> Segment:
         last=int(rows[-1]),
         documents=count,
         terms=codes[starts].astype(np.int32),
-        starts=_short(np.append(starts, len(codes))),
+        starts=np.append(starts, len(codes)).astype(np.uint32),
         offsets=(rows % BLOCK_ROWS).astype(np.uint16)[document],
         tf=smallest_type(np.diff(begins, append=len(pairs))),
     )
@@ -178,7 +178,7 @@ def merge(segments: Sequence[Segment], alive: Mask) -> Segment:
         free[ordinals] += sizes
     first, last = kept[0].first, kept[-1].last
     documents = int(np.count_nonzero(alive[first : last + 1]))
-    return Segment(first, last, documents, terms, _short(starts), offsets, tf)
+    return Segment(first, last, documents, terms, starts.astype(np.uint32), offsets, tf)
 
 
 def recoded(segment: Segment, codes: Ints) -> Segment:
@@ -188,7 +188,7 @@ def recoded(segment: Segment, codes: Ints) -> Segment:
     sizes = segment.frequencies[order]
     at = ranges(segment.starts[:-1][order].astype(np.int64), sizes)
     terms, tf = new[order].astype(np.int32), smallest_type(segment.tf[at])
-    return replace(segment, terms=terms, starts=_short(running(sizes)), offsets=segment.offsets[at], tf=tf)
+    return replace(segment, terms=terms, starts=running(sizes).astype(np.uint32), offsets=segment.offsets[at], tf=tf)
 
 
 def running(sizes: npt.NDArray[np.integer] | Mask) -> Ints:
@@ -208,17 +208,12 @@ def smallest_type(counts: npt.NDArray[np.integer]) -> TermCounts:
     return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
 
 
-def _short(starts: Ints) -> Starts:
-    """The starts as uint32 if the last one fits, else unchanged."""
-    return starts.astype(np.uint32) if starts[-1] <= np.iinfo(np.uint32).max else starts
-
-
 def _without_dead(segment: Segment, alive: Mask) -> Segment:
     documents = int(np.count_nonzero(alive[segment.first : segment.last + 1]))
     if documents == segment.documents:
         return segment
     postings = segment.living(alive)
     sizes = segment.living_frequencies(alive)
-    terms, starts = segment.terms[sizes > 0], _short(running(sizes[sizes > 0]))
+    terms, starts = segment.terms[sizes > 0], running(sizes[sizes > 0]).astype(np.uint32)
     offsets, tf = segment.offsets[postings], segment.tf[postings]
     return replace(segment, documents=documents, terms=terms, starts=starts, offsets=offsets, tf=tf)
