@@ -308,3 +308,25 @@ def test_a_product_is_found_before_its_parts_whose_names_hold_more_function_word
         store.add([Chunk(name, name) for name in (*products, *parts)])
         for product in products:
             assert umi.search(f"show me the {product.lower()} please").ids[0] == product
+
+
+@pytest.mark.parametrize("asked", ["floor {0}", "{1} floor", "{2} floor"])
+def test_a_floor_is_found_however_its_number_is_written(asked):
+    ordinals = "first second third fourth fifth sixth seventh eighth".split()  # noqa: SIM905
+    digits = "1st 2nd 3rd 4th 5th 6th 7th 8th".split()  # noqa: SIM905
+    numbers = list(zip(range(1, 9), ordinals, digits, strict=True))
+    forms = "floor {0}", "{1} floor", "{2} floor"
+    buildings = "annex", "main house", "south tower", "north tower", "east wing", "west wing"
+    texts = {
+        (building, number): f"The {forms[(at + number[0]) % 3].format(*number)} of the {building} houses the archive."
+        for at, building in enumerate(buildings)
+        for number in numbers
+    }
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(text, text) for text in texts.values())
+        lost = [
+            text
+            for (building, number), text in texts.items()
+            if text not in umi.search(f"What is on the {asked.format(*number)} of the {building}?", limit=4).ids
+        ]
+        assert lost == []

@@ -24,6 +24,7 @@ NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 OFF = UmiConfig().replaced(fusion={"number_pair_weight": 0.0, "lookup_weight": 0.0})
 HOURS = {1: (7, 17), 2: (7, 18), 3: (9, 17), 4: (8, 19), 5: (7, 19), 6: (10, 17), 7: (11, 18), 8: (7, 16)}
 """Opening and closing hour by revision; four others open at the hour that is asked for as a revision."""
+LONG = "a {{0}} from {{1}}, {}, warranty 2 years, delivered in 3 days"
 terms_of = Analyzer(AnalyzerConfig()).terms
 
 
@@ -112,6 +113,56 @@ def test_an_abbreviated_label_is_the_same_label(query, text):
     asked = query_pairs(query, terms_of)
     held = pairs_in_text(text, asked.numbers, terms_of)
     assert (raised(np.ones(2), g_of(asked.pairs, [{}, held]), 0.3) > 1.0).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("a mattress, 80cm", "Mattress, 80 cm, red"),
+        ("a mattress of 0.8 m", "Mattress, 80 cm, red"),
+        ("a bottle of 1.5 l", "Bottle (1500ml)"),
+        ("a battery, 2Ah", "Battery, 2 Ah, green"),
+        ("a card with 64 GB", "Card, 64GB"),
+        ("4th floor", "The fourth floor houses the archive"),
+        ("the fourth floor", "Floor 4 houses the archive"),
+        ("the 1st floor", "The first floor houses the archive"),
+        ("2 years of warranty", "Two years of warranty"),
+    ],
+)
+def test_a_number_is_read_in_any_unit_and_by_its_name(query, text):
+    asked = query_pairs(query, terms_of)
+    held = pairs_in_text(asked.read(text), asked.numbers, terms_of)
+    assert not asked.pairs.isdisjoint(held)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("a mattress, 80cm", "Mattress, 80 mm"),
+        ("a bottle of 1.5 l", "Bottle, 15 l"),
+        ("4th floor", "The fourteenth floor"),
+        ("1 floor", "One of the floors"),
+    ],
+)
+def test_another_measure_or_number_is_not_read(query, text):
+    asked = query_pairs(query, terms_of)
+    held = pairs_in_text(asked.read(text), asked.numbers, terms_of)
+    assert asked.pairs.isdisjoint(held)
+
+
+def test_a_measure_without_its_space_counts_as_much_in_a_long_query():
+    tails = "Two years of warranty.", "Ships within 3 days.", "Rated 4.5 of 5 by 120 buyers.", "In a box with a manual."
+    sizes = itertools.product(("mattress", "rug", "shelf"), ("Acme", "Corvo", "Elgar"), (80, 90, 120, 140))
+    texts = {each: f"{each[1]} {each[0]}, {each[2]} cm. {tails[at % 4]}" for at, each in enumerate(sizes)}
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(text, text) for text in texts.values())
+
+        def found(query):
+            queries = {query.format(*each): text for each, text in texts.items()}
+            return {text for query, text in queries.items() if text in umi.search(query, limit=4, now=NOW).ids}
+
+        joined, spaced = map(found, (LONG.format("{2}cm"), LONG.format("{2} cm")))
+        assert spaced - joined == set()
 
 
 @pytest.mark.parametrize(

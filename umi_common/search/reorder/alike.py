@@ -61,6 +61,7 @@ from umi_common.pool import Bools
 from umi_common.runtime.forks import cached_property
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best, inserted
+from umi_common.search.reorder.numbers import DIGITS_OF
 from umi_common.search.reorder.sources.next_chunks import asks
 from umi_common.search.reorder.words import TEXTS_KEPT, words_in
 from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
@@ -205,7 +206,7 @@ def reader_for(query: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
     if any(map(AMOUNT.fullmatch, query)):
         return words_with_numbers
     if any(map(str.isdecimal, query)):
-        return lambda text: words_in(THOUSANDS.sub("", text))
+        return lambda text: in_digits(words_in(THOUSANDS.sub("", text)))
     return words_in
 
 
@@ -215,7 +216,12 @@ def words_with_numbers(text: str) -> tuple[str, ...]:
 
     The signs between thousands are removed. Else a text with "11,500" would hold the 11 of the query "2023-11-14".
     """
-    return words_in(THOUSANDS.sub("", with_common_forms(in_base_units(text))))
+    return in_digits(words_in(THOUSANDS.sub("", with_common_forms(in_base_units(text)))))
+
+
+def in_digits(words: Sequence[str]) -> tuple[str, ...]:
+    """The words, with each name of a number in digits: "4" for "fourth"."""
+    return tuple([DIGITS_OF.get(word, word) for word in words])
 
 
 def joined_in(text: str) -> frozenset[str]:

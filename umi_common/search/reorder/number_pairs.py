@@ -41,7 +41,7 @@ from umi_common.search.reorder.numbers import (
     in_digits,
     labelled_numbers,
     numbers_sought,
-    reader_of_times,
+    reader_of_numbers,
 )
 from umi_common.search.reorder.words import (
     DIGITS,
@@ -102,7 +102,7 @@ class QueryPairs(NamedTuple):
     no function word other than "no."."""
     terms_of: TermsOf
     read: Callable[[str], str]
-    """`numbers.reader_of_times`, by which the texts are read."""
+    """`numbers.reader_of_numbers`, by which the texts are read."""
 
 
 def candidates_read(pool: Pool, order: Ints) -> int:
@@ -114,7 +114,7 @@ def candidates_read(pool: Pool, order: Ints) -> int:
 
 def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     """The number pairs of a query; None if it has none."""
-    read = reader_of_times(query)
+    read = reader_of_numbers(query)
     query = in_digits(read(query))
     found = numbers_sought(query)
     if found is None:

@@ -4,9 +4,10 @@ A number holds a digit and no letter, except that it may end in a letter ("claus
 parts ("v3.2"). The query may name it ("night eight"). These forms of a number are equal:
 
     "3.2"            "v3.2"
-    "2"              "2nd"
     "HIS 258"        "HIS258"
     "Henry 8"        "Henry VIII", up to "XXXIX"
+    "4th"            "4", "four", "fourth"
+    "80 cm"          "80cm", "0.8 m": see `reader_of_numbers`
     "5-10"           "5 to 10", "between 5 and 10": a range
     "5:10"           "5 (10)", for "chapter 5, verse 10" or "verse 10 of chapter 5": labelled numbers
     "17:30"          "5:30 pm", "17h30": see `reader_of_times`
@@ -22,11 +23,13 @@ from unicodedata import category
 from umi_common.query.time.vocabulary import DAY_ORDINALS, NUMBERS
 from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, words_in
 from umi_common.stores.lexical.languages import all_function_words
-from umi_common.stores.lexical.numbers_in_text import in_24_hours
+from umi_common.stores.lexical.numbers_in_text import WHOLE, in_24_hours, in_base_units, in_common_forms
 from umi_common.times import with_plain_letters
 
-SEVERAL_PARTS = re.compile(r"\d[.,:-]\d")
-"""The sign between two parts of a number or code, with a digit on each side."""
+SEVERAL_PARTS = re.compile(r"\d(?:[.,:-]\d|m[mgl]\b)")
+"""The sign between two parts of a number or code, with a digit on each side; or a unit of `in_base_units`."""
+JOINED_WORD = re.compile(r"(?i)(?<=\d)(?!(?:st|nd|rd|th|m[mgl])\b)(?=[^\W\d_]{2,}\b)")
+"""The place between a number and the word that is joined to it, mostly a unit: "4GB"."""
 TIME = re.compile(r"(?<!\d)(?:1?\d|2[0-3]):[0-5]\d(?!\d)")
 """A time of day in the form of `in_24_hours`."""
 LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'.])")
@@ -49,6 +52,14 @@ NUMBER_NAMES = {
     **{name: f"{number}th" for number, name in enumerate(DAY_ORDINALS, start=1) if number > 1},
 }
 """The names of numbers and what is read in their place: 2 for "two", 2th for "second". "First" is mostly no number."""
+DIGITS_OF = {
+    **{"first": "1", "1st": "1", "2nd": "2", "3rd": "3", "21st": "21", "22nd": "22", "23rd": "23", "31st": "31"},
+    **{f"{number}th": f"{number}" for number in range(4, 31)},
+    **{name: digits.removesuffix("th") for name, digits in NUMBER_NAMES.items()},
+}
+"""Name of a number or an ordinal -> its digits: "4" for "four", "fourth" and "4th"."""
+NAMES_OF = {number: [name for name, digits in DIGITS_OF.items() if digits == number] for number in DIGITS_OF.values()}
+"""Digits of a number -> its names and ordinals."""
 NUMBER_NAME = re.compile(rf"(?<![\w-])(?:{'|'.join(NUMBER_NAMES)})(?![\w-])", re.IGNORECASE)
 ROMAN = {
     tens + ones: f"{10 * ten + one}"
@@ -76,6 +87,14 @@ def reader_of_times(query: str) -> Callable[[str], str]:
     return in_24_hours if TIME.search(in_24_hours(query)) else str
 
 
+def reader_of_numbers(query: str) -> Callable[[str], str]:
+    """The function by which a query and texts are read, so that their numbers have one form: "17:30" as by
+    `reader_of_times`, "4 GB" for "4GB" and, if the query has a measure and no range, "800mm" for "80 cm"."""
+    of_times = reader_of_times(query)
+    of_measures = in_base_units if WHOLE in in_common_forms(query) and not ranges_in(query) else str
+    return lambda text: JOINED_WORD.sub(" ", of_measures(of_times(text)))
+
+
 def numbers_sought(query: str) -> re.Pattern[str] | None:
     """A pattern of the query's numbers and single letters, in all forms; None if it has none.
 
@@ -89,8 +108,9 @@ def numbers_sought(query: str) -> re.Pattern[str] | None:
     as_one = "|".join([*labelled, *ranges_in(query)[:PARTS_MAX]])
     numbers = _numbers(query)
     alone = (f"v?{re.escape(number)}(?:st|nd|rd|th)?" for number in numbers)
+    names = (name for number in numbers for name in NAMES_OF.get(number, ()))
     roman = (pattern for number in numbers if number in IN_ROMAN for pattern in _in_roman(number, query))
-    either = "|".join([*([f"(?P<as_one>{as_one})"] if as_one else ()), *alone, *roman, *_letters(query)])
+    either = "|".join([*([f"(?P<as_one>{as_one})"] if as_one else ()), *alone, *names, *roman, *_letters(query)])
     return re.compile(rf"(?:{either})(?!\w|[.,:-]\d)", re.IGNORECASE) if either else None
 
 
@@ -176,5 +196,6 @@ def _is_number(part: str) -> bool:
 
 
 def canonical(number: str) -> str:
-    """A number in digits, without the v of a version or the ending of an ordinal: "3.2" for "v3.2", "2" for "2nd"."""
-    return ROMAN.get(number) or BESIDE_DIGITS.sub("", number)
+    """A number in digits, without the v of a version or the ending of an ordinal: "3.2" for "v3.2", "2" for "2nd" and
+    "two"."""
+    return ROMAN.get(number) or DIGITS_OF.get(number) or BESIDE_DIGITS.sub("", number)

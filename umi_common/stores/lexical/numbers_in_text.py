@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from functools import lru_cache, partial
 
 from umi_common.stores.lexical.numbers_in_tokens import may_be_date
@@ -122,7 +123,7 @@ _CLOCK = re.compile(
     re.VERBOSE,
 )
 """A time with a sign or word for hours."""
-_DOUBTFUL = re.compile(r"(?<!at )\d+ am (?!(?:and|on|to)\b)\w|\d+ ?(?:h|hours)\b", re.IGNORECASE)
+_DOUBTFUL = re.compile(r"(?<!at )(?<!the )\d+ am (?!(?:and|on|to)\b)\w|\d+ ?(?:h|hours)\b", re.IGNORECASE)
 """What may be no time of day: "Haus 5 am Markt" in German, and "5h" or "1200 hours", which may be durations."""
 _ZERO_OF_HOUR = re.compile(r"0(?<![\w.,:/-]0)(?=\d:[0-5]\d(?![\w:]))")
 """The zero before an hour: 09:00."""
@@ -235,14 +236,17 @@ def _and_by(size: re.Match[str]) -> str:
 _UNITS = {
     name: (base, power)
     for base, power, names in (
+        ("mm", -3, "µm μm micrometre micrometer mikrometer micromètre micrómetro micrometro micrometri"),
         ("mm", 0, "mm millimetre millimeter millimètre milímetro millimetro millimetri"),
         ("mm", 1, "cm centimetre centimeter zentimeter centimètre centímetro centimetro centimetri"),
         ("mm", 2, "dm decimetre decimeter dezimeter décimètre decímetro decimetro decimetri"),
         ("mm", 3, "m metre meter mètre metro metri"),
         ("mm", 6, "km kilometre kilometer kilomètre kilómetro chilometro chilometri quilómetro quilômetro"),
+        ("mg", -3, "µg μg ug mcg microgram mikrogramm microgramme microgramo microgrammo microgrammi micrograma"),
         ("mg", 0, "mg milligram milligramm milligramme miligramo milligrammo milligrammi miligrama"),
         ("mg", 3, "g gram gramm gramme gramo grammo grammi grama"),
         ("mg", 6, "kg kilo kilogram kilogramm kilogramme kilogramo chilogrammo chilogrammi quilograma"),
+        ("ml", -3, "µl μl ul microlitre microliter mikroliter microlitro microlitri"),
         ("ml", 0, "ml millilitre milliliter mililitro millilitro millilitri"),
         ("ml", 1, "cl centilitre centiliter zentiliter centilitro centilitri"),
         ("ml", 2, "dl decilitre deciliter deziliter décilitre decilitro decilitri"),
@@ -250,7 +254,7 @@ _UNITS = {
     )
     for name in names.split()
 }
-"""Name of a unit without a plural's s or n -> (base unit, power of ten): a kg is 10 ** 6 mg."""
+"""Name of a unit without a plural's s or n -> (base unit, power of ten): a kg is 10 ** 6 mg. µ has two characters."""
 _LONG_UNITS = "|".join(sorted((name for name in _UNITS if len(name) > 1), key=len, reverse=True))
 _MEASURE = re.compile(
     rf"""(?P<whole> \d (?<![\w.,/:-]\d) (?<!\d[ ]\d)                     # the first digit of a number
@@ -272,10 +276,8 @@ def _and_in_base_unit(measure: re.Match[str]) -> str:
 def _in_base_unit(measure: re.Match[str]) -> str:
     """For "1.96 m": "1960mm"."""
     base, power = _UNITS[_lower(measure["unit"])]
-    whole, fraction = re.sub("[ ,]", "", measure["whole"]), measure["fraction"] or ""
-    number = f"{whole}{fraction[:power].ljust(power, '0')}".lstrip("0") or "0"
-    rest = fraction[power:].rstrip("0")
-    return f"{number}.{rest}{base}" if rest else f"{number}{base}"
+    number = Decimal(f"{re.sub('[ ,]', '', measure['whole'])}.{measure['fraction'] or 0}").scaleb(power)
+    return f"{number.normalize():f}{base}"
 
 
 _ROMAN_DIGIT = re.compile(r" [IVXivx](?!\w|['.-]\w)")
@@ -310,7 +312,8 @@ _DATE_IN_WORDS = re.compile(
 
 _STEPS = (
     (
-        r"[ -]?(?i: [kcdm]?[mgl][sn]?\b | mil | [cz]ent | d[eé][cz][ií] | [ck]h?il | quil | m[eè]t | gram | lit )",
+        r"[ -]?(?i: [kcdmuµμ]?[mgl][sn]?\b | mcg | m(?:i[lck]|[eè]t) | [cz]ent | d[eé][cz][ií] | [ck]h?il | quil "
+        r"| gram | lit )",
         _MEASURE,
         _and_in_base_unit,
     ),
