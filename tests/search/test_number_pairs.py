@@ -364,6 +364,31 @@ def test_a_part_of_a_word_names_no_number(text):
     assert query_pairs(f"the {text} page", terms_of) is None
 
 
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("phonetics ii", "Phonetics 2 meets in room 4"),
+        ("world war ii", "the end of World War 2"),
+        ("phonetics 2", "phonetics ii meets in room 4"),
+        ("World War I", "the end of World War 1"),
+        ("world war 1", "the end of World War I"),
+        ("chapter twenty-five", "Chapter 25: the trial"),
+        ("chapter twenty five", "Chapter 25: the trial"),
+        ("chapter one hundred", "Chapter 100: the trial"),
+        ("the twenty second night", "the 22nd night"),
+    ],
+)
+def test_a_numeral_and_a_number_name_are_found_in_their_other_forms(query, text):
+    asked = query_pairs(query, terms_of)
+    assert asked is not None and asked.pairs & pairs_in_text(text, asked.numbers, terms_of).keys()
+
+
+@pytest.mark.parametrize("query", ["chapter twenty five", "chapter five hundred"])
+def test_a_part_of_a_number_name_is_no_number(query):
+    asked = query_pairs(query, terms_of)
+    assert asked is None or not pairs_in_text("Chapter 5: the trial", asked.numbers, terms_of)
+
+
 def test_a_number_is_found_by_its_name():
     hotels = ["Ueda", "Gallo", "Petrov", "Moreau", "Kowalski", "Santoro", "Rasmussen"]
     nights = [(4 * at % 9 + 1, hotel) for at, hotel in enumerate(hotels)]

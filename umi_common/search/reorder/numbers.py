@@ -20,10 +20,18 @@ from collections.abc import Callable
 from itertools import pairwise
 from unicodedata import category
 
-from umi_common.query.time.vocabulary import DAY_ORDINALS, NUMBERS
+from umi_common.query.time.vocabulary import DAY_ORDINALS
 from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, words_in
-from umi_common.stores.lexical.languages import all_function_words
-from umi_common.stores.lexical.numbers_in_text import WHOLE, in_24_hours, in_base_units, in_common_forms
+from umi_common.stores.lexical.languages import ENGLISH, all_function_words, function_words
+from umi_common.stores.lexical.numbers_in_text import (
+    NUMBERS,
+    SPELLED,
+    WHOLE,
+    in_24_hours,
+    in_base_units,
+    in_common_forms,
+    value_of,
+)
 from umi_common.times import with_plain_letters
 
 SEVERAL_PARTS = re.compile(r"\d(?:[.,:-]\d|m[mgl]\b)")
@@ -47,20 +55,19 @@ BESIDE_DIGITS = re.compile(r"v(?=\d+\.\d)|(?<=\d)(?:st|nd|rd|th)$", re.IGNORECAS
 """The v before a version, and the ending of an ordinal."""
 LETTERS_AND_NUMBER = re.compile(r"[^\W\d_]{2,}(\d{3,})")
 """A code of one word, such as "HIS258". With fewer digits it is mostly a name: "Python3", "utf8"."""
-NUMBER_NAMES = {
-    **{name: f"{number}" for number, name in enumerate(NUMBERS)},
-    **{name: f"{number}th" for number, name in enumerate(DAY_ORDINALS, start=1) if number > 1},
-}
-"""The names of numbers and what is read in their place: 2 for "two", 2th for "second". "First" is mostly no number."""
+ORDINALS = {name: f"{number}th" for number, name in enumerate(DAY_ORDINALS, start=1) if number > 1}
+"""Name of an ordinal -> what is read in its place: 2th for "second". "First" is mostly no number."""
 DIGITS_OF = {
     **{"first": "1", "1st": "1", "2nd": "2", "3rd": "3", "21st": "21", "22nd": "22", "23rd": "23", "31st": "31"},
     **{f"{number}th": f"{number}" for number in range(4, 31)},
-    **{name: digits.removesuffix("th") for name, digits in NUMBER_NAMES.items()},
+    **{name: digits.removesuffix("th") for name, digits in ORDINALS.items()},
+    **{name: f"{number}" for name, number in {"zero": 0, **NUMBERS}.items()},
 }
 """Name of a number or an ordinal -> its digits: "4" for "four", "fourth" and "4th"."""
 NAMES_OF = {number: [name for name, digits in DIGITS_OF.items() if digits == number] for number in DIGITS_OF.values()}
 """Digits of a number -> its names and ordinals."""
-NUMBER_NAME = re.compile(rf"(?<![\w-])(?:{'|'.join(NUMBER_NAMES)})(?![\w-])", re.IGNORECASE)
+_NAME = "|".join([*ORDINALS, "zero", *NUMBERS]).replace("-", "[ -]")
+NUMBER_NAME = re.compile(rf"{SPELLED.pattern}|(?<![\w-])(?:{_NAME})(?![\w-])", re.IGNORECASE)
 ROMAN = {
     tens + ones: f"{10 * ten + one}"
     for ten, tens in enumerate(("", "x", "xx", "xxx"))
@@ -127,8 +134,9 @@ def _numbers(query: str) -> list[str]:
 
 def _in_digits(name: re.Match[str]) -> str:
     """A number name in digits; as it is for a quantity, which no label precedes: "two events", "in two events"."""
-    number, before = NUMBER_NAMES[with_plain_letters(name[0]).lower()], words_in(name.string[: name.start()])[-1:]
-    return name[0] if number.isdecimal() and all_function_words().issuperset(before) else number
+    ordinal = ORDINALS.get(with_plain_letters(name[0]).lower().replace(" ", "-"))
+    is_quantity = all_function_words().issuperset(words_in(name.string[: name.start()])[-1:])
+    return ordinal or (name[0] if is_quantity else f"{value_of(name[0])}")
 
 
 def ranges_in(text: str) -> list[str]:
@@ -154,7 +162,8 @@ def labelled_numbers(query: str) -> list[tuple[str, str]]:
 
 
 def _letters(query: str) -> list[str]:
-    """Patterns of the query's single letters, without "I" and the function word "a"; a capital finds only a capital."""
+    """Patterns of the query's single letters, without "I" and small letters that are a function word of any language,
+    such as "a" and the Spanish "y"; a capital finds only a capital."""
     # A letter before a combining mark, such as a vowel sign of Hindi, which `\w` does not match, begins a word.
     found = [each[0] for each in LETTER.finditer(f"{query} ") if category(each.string[each.end()])[0] != "M"]
     letters = [letter for letter in dict.fromkeys(found) if letter != "I"]
@@ -166,26 +175,25 @@ def _letters(query: str) -> list[str]:
 
 
 def _roman_numbers(query: str) -> list[str]:
-    """The Roman numbers of the query, in digits; "vi" is none, but Swedish for "we", and "I" is none behind a function
-    word."""
-    function_words = all_function_words()
+    """The Roman numbers of the query, in digits; "vi" is none, but Swedish for "we", and "I" is none behind an English
+    function word."""
     return [
         ROMAN[roman.lower()]
         for word, roman in ROMAN_NUMBER.findall(query)
-        if roman.lower() in ROMAN and roman not in function_words
-        if roman != "I" or word.lower() not in function_words
+        if roman.lower() in ROMAN and roman != "vi"
+        if roman != "I" or word.lower() not in function_words([ENGLISH])
     ]
 
 
 def _in_roman(number: str, query: str) -> list[str]:
     """Patterns of a number in Roman digits; "I" is one only behind a word with a capital letter that stands before the
     number in the query: "Phonetics I" for "phonetics 1"."""
-    roman, function_words = IN_ROMAN[number], all_function_words()
+    roman, english = IN_ROMAN[number], function_words([ENGLISH])
     if number == "1":
-        words = [word for word in BEFORE_ONE.findall(query)[:PARTS_MAX] if word.lower() not in function_words]
+        words = [word for word in BEFORE_ONE.findall(query)[:PARTS_MAX] if word.lower() not in english]
         forms = dict.fromkeys(form for word in words for form in (word.capitalize(), word.upper()))
         return [rf"(?-i:(?<=\b{form} )I)" for form in forms]
-    return [f"(?-i:{roman.upper()})" if len(roman) == 1 or roman in function_words else roman]
+    return [f"(?-i:{roman.upper()})" if roman in ("v", "x", "vi") else roman]
 
 
 def _is_number(part: str) -> bool:

@@ -46,7 +46,7 @@ def with_common_forms(text: str) -> str:
     if "inus " in text:
         text = _MINUS.sub(r"\g<0>-", text)
     if any(map(text.lower().__contains__, _WORDS_OF_SPELLED)):
-        text = _SPELLED.sub(_and_digits, text)
+        text = SPELLED.sub(_and_digits, text)
     if _HINT.search(text) is not None:
         for hint, pattern, replacement in _STEPS_OF_HINT:
             if hint.search(text) is not None:
@@ -195,32 +195,38 @@ _UNDER_20 = (  # noqa: SIM905 a list would take twenty lines
 ).split()
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905
 _SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000}
-_VALUES = {
+NUMBERS = {
     **{name: value for value, name in enumerate(_UNDER_20, start=1)},
     **{name: 10 * value for value, name in enumerate(_TENS, start=2)},
 }
+"""Word -> its number, for the numbers below 100 that are one word."""
 _TENS_AND_ONE = rf"(?:{'|'.join(_TENS)})[ -](?:{'|'.join(_UNDER_20[:9])})"
-_UNDER_100 = rf"(?:{_TENS_AND_ONE}|{'|'.join(_VALUES)})"
-_SPELLED = re.compile(
+_UNDER_100 = rf"(?:{_TENS_AND_ONE}|{'|'.join(NUMBERS)})"
+SPELLED = re.compile(
     rf"\b(?:{_UNDER_100}(?: (?:{'|'.join(_SCALES)})(?: and)?(?: {_UNDER_100})?)+|{_TENS_AND_ONE})\b", re.IGNORECASE
 )
 """A number of several words: "twenty-six", "eighteen thousand five hundred"."""
 _WORDS_OF_SPELLED = (*_SCALES, *_TENS)
-"""Every match of `_SPELLED` holds one of these words. Most texts hold none and are not searched."""
+"""Every match of `SPELLED` holds one of these words. Most texts hold none and are not searched."""
 
 
 def _and_digits(spelled: re.Match[str]) -> str:
     """For "nine thousand five hundred": "nine thousand five hundred 9500"."""
+    return f"{spelled[0]} {value_of(spelled[0])}"
+
+
+def value_of(spelled: str) -> int:
+    """The number of a match of SPELLED or of one of NUMBERS: 9500 for "nine thousand five hundred"."""
     total = below_1000 = 0
-    for word in re.findall("[a-z]+", _lower(spelled[0])):
-        if word in _VALUES:
-            below_1000 += _VALUES[word]
+    for word in re.findall("[a-z]+", _lower(spelled)):
+        if word in NUMBERS:
+            below_1000 += NUMBERS[word]
         elif word == "hundred":
             below_1000 *= 100
         elif word in _SCALES:
             total = total + below_1000 * _SCALES[word] if below_1000 else total * _SCALES[word]  # two thousand million
             below_1000 = 0
-    return f"{spelled[0]} {total + below_1000}"
+    return total + below_1000
 
 
 _SIZE = re.compile(r"(?<![\w.,/-])[A-Za-z]?\d+(?:[.,]\d+)?(?:(?: ?[xX×*] ?| by )\d+(?:[.,]\d+)?){1,2}(?!\w|[.,]\d)")
