@@ -429,7 +429,7 @@ class UmiConfig(Frozen):
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> UmiConfig:
-        """The defaults, replaced by the values of a TOML file; environment variables `UMI_<STAGE>__<FIELD>` override
+        """The defaults, replaced by the values of a TOML file; environment variables `UMI_<SECTION>__<FIELD>` override
         both.
 
         Raises:

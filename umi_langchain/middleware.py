@@ -259,11 +259,10 @@ def _content_hash(message: AnyMessage) -> str:
 
 
 def _chunk(message: AnyMessage, who: dict[str, str], now: datetime, index: int) -> Chunk:
-    shared = {**who, ROLE_KEY: _role(message), SAID_KEY: _content_hash(message)}
     return Chunk(
         content_id(str(message.id), who),
         message_text(message),
-        metadata={**shared, MESSAGE_KEY: message.id},
+        metadata={**who, ROLE_KEY: _role(message), SAID_KEY: _content_hash(message), MESSAGE_KEY: message.id},
         source="/".join(quote(name, safe="") for name in who.values()),
         # The position rises over the whole conversation, even after a summary has replaced its beginning.
         position=int(now.timestamp() * 1e6) + index,

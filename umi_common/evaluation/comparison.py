@@ -115,7 +115,7 @@ class SystemComparison:
         return {
             f"{run.set}/{run.group}/{query}": value
             for run in self._runs(system, set)
-            for query, value in _measured(self._scores[run.system, run.set, run.group], metric).items()
+            for query, value in self._scored(run, metric).items()
         }
 
     def versus(self, baseline: str, metric: str, set: str | None = None) -> dict[str, Difference]:
@@ -136,7 +136,7 @@ class SystemComparison:
         """The mean of one metric by category of query; "" is the category of queries without one."""
         pairs: dict[str, list[tuple[float, str]]] = defaultdict(list)
         for run in self._runs(system, set):
-            scores = _measured(self._scores[run.system, run.set, run.group], metric)
+            scores = self._scored(run, metric)
             for query in self.datasets[run.set, run.group].judged:
                 pairs[query.category or ""].append((scores[query.id], run.group))
         return {kind: self._mean(pairs[kind]) for kind in sorted(pairs)}
@@ -191,7 +191,7 @@ class SystemComparison:
         return tables
 
     def _cells(self, row: Row, metrics: Sequence[str]) -> list[str]:
-        values = [f"{self.value(row.system, metric, row.set):.3f}" for metric in metrics]
+        values = [f"{_measured(row.metrics, metric).mean:.3f}" for metric in metrics]
         calls = "-" if row.llm_calls is None else f"{row.llm_calls:.2f}"
         return [row.system, *values, f"{row.latency['p50']:.1f}", calls]
 
@@ -254,6 +254,9 @@ class SystemComparison:
         asked = {query: dataset.qrels[query] for query in run.ids}
         return {**score_rankings(asked, run.ids, self.metrics), **{name: getattr(run, name) for name in VECTOR_METRICS}}
 
+    def _scored(self, run: Run, metric: str) -> Mapping[str, float]:
+        return _measured(self._scores[run.system, run.set, run.group], metric)
+
     def _mean(self, pairs: Sequence[tuple[float, str]]) -> Estimate:
         return bootstrap_mean([value for value, _ in pairs], [group for _, group in pairs], seed=self.seed)
 
@@ -261,11 +264,7 @@ class SystemComparison:
         runs = self._runs(system, name)
         metrics: dict[str, Estimate] = {}
         for metric in (*self.metrics, *VECTOR_METRICS):
-            pairs = [
-                (value, run.group)
-                for run in runs
-                for value in self._scores[run.system, run.set, run.group][metric].values()
-            ]
+            pairs = [(value, run.group) for run in runs for value in self._scored(run, metric).values()]
             if any(not math.isnan(value) for value, _ in pairs):
                 metrics[metric] = self._mean(pairs)
         times = [spent for run in runs for spent in run.milliseconds.values()]

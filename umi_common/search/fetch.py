@@ -173,9 +173,7 @@ def _signals(pool: Pool, rows: Ints) -> Iterator[tuple[Signal, ...]]:
         for variation in range(pool.variations)
         for arm, scores, ranks in {"text": arms[:1], "vector": arms[1:]}.get(pool.mode, arms)
     ]
-    extra = [
-        (arm, 0, falling_ranks(scores)[rows].tolist(), scores[rows].tolist()) for arm, scores in pool.extra.items()
-    ]
+    extra = [(arm, falling_ranks(scores)[rows].tolist(), scores[rows].tolist()) for arm, scores in pool.extra.items()]
     for at in range(len(rows)):
         of_arms = [Signal(arm, variation, ranks[at] or None, scores[at]) for arm, variation, ranks, scores in own]
-        yield (*of_arms, *(Signal(arm, 0, ranks[at], scores[at]) for arm, _, ranks, scores in extra if scores[at] > 0))
+        yield (*of_arms, *(Signal(arm, 0, ranks[at], scores[at]) for arm, ranks, scores in extra if scores[at] > 0))

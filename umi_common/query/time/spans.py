@@ -17,6 +17,7 @@ SATURDAY = 5
 """As in `datetime.weekday`: Monday is 0."""
 DAYS_OF = {"day": 1, "week": 7, "weekend": 7, "fortnight": 14}
 """Number of days from the start of a unit to the start of the next."""
+MONTHS_OF = {"month": 1, "quarter": 3, "year": 12, "decade": 120}
 JUST_OVER = timedelta(days=31)
 """For this time after its end, a period of last year is still called "this": "this Christmas" in January."""
 LEAP_YEARS_APART = 8
@@ -87,8 +88,7 @@ def easter(year: int) -> int:
 
 
 def weekday(now: datetime, number: int, offset: int) -> CalendarPeriod:
-    """The `offset`-th such weekday after today (Monday is 0); a negative offset counts back: -1 is the last before
-    today."""
+    """The `offset`-th such weekday after today (Monday is 0); -1 is the last before today; never 0."""
     ahead = (number - now.weekday()) % 7  # 0: today is this weekday
     weeks = offset - 1 if offset > 0 and ahead else offset
     return days(now + timedelta(days=ahead + 7 * weeks))
@@ -156,8 +156,7 @@ def shifted(moment: datetime, unit: str, count: int) -> datetime:
         return _elapsed(moment, timedelta(**{f"{unit}s": count}))
     if unit in DAYS_OF:
         return moment + timedelta(days=DAYS_OF[unit] * count)
-    total = {"month": 1, "quarter": 3, "year": 12, "decade": 120}[unit] * count
-    first = _month_start(moment, total)
+    first = _month_start(moment, MONTHS_OF[unit] * count)
     last_day = (_month_start(first, 1) - timedelta(days=1)).day
     return moment.replace(year=first.year, month=first.month, day=min(moment.day, last_day))
 
@@ -166,7 +165,7 @@ def around(moment: datetime, unit: str) -> CalendarPeriod:
     """The period that "N units ago" means, where `moment` is N units ago.
 
     For minutes, hours and weeks, it is one unit with the moment in its middle; for fortnights, such a week. For other
-    units, it is the calendar's unit that contains the moment.
+    units, it is the calendar's unit that contains the moment; for weekends, that of the same week.
     """
     if unit in {"minute", "hour"}:
         half = timedelta(**{f"{unit}s": 1}) / 2
@@ -177,13 +176,10 @@ def around(moment: datetime, unit: str) -> CalendarPeriod:
         return weekend(moment)
     if unit in {"week", "fortnight"}:
         return days(moment - timedelta(days=3), 7)
-    if unit == "month":
-        return months(moment, moment.year, moment.month)
-    if unit == "quarter":
-        return months(moment, moment.year, (moment.month - 1) // 3 * 3 + 1, 3)
     if unit == "decade":
         return years(moment, moment.year - moment.year % 10, 10)
-    return years(moment, moment.year)
+    count = MONTHS_OF[unit]
+    return months(moment, moment.year, (moment.month - 1) // count * count + 1, count)
 
 
 def _elapsed(moment: datetime, time: timedelta) -> datetime:
