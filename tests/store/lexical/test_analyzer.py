@@ -121,12 +121,6 @@ def test_stop_words_go_before_stemming():
     assert Analyzer(config).terms("The being beings") == ["be"]
 
 
-@pytest.mark.parametrize(("stop", "text"), [("cafe\u0301", "caf\u00e9"), ("\uff34\uff28\uff25", "the")])
-def test_a_stop_word_is_dropped_in_every_unicode_form(stop, text):
-    analyzer = Analyzer(AnalyzerConfig(language="none", stop_words=frozenset({stop})))
-    assert analyzer.terms(f"{text} boat") == ["boat"]
-
-
 def test_stop_words_may_be_written_in_capitals():
     assert Analyzer(AnalyzerConfig(stop_words=frozenset({"The"}))).terms("the Boat") == ["boat"]
 

@@ -116,7 +116,7 @@ class Analyzer:
         self._language = languages.ENGLISH if self._finds_language else config.language
         self._by_language = {} if self._finds_language else {self._language: self}
         self._stems = _Stemmers(self._language)
-        self._stop_words = frozenset(self._lower(normalised(word)) for word in config.stop_words)
+        self._stop_words = config.stop_words
         self._cached = lru_cache(PIECES_KEPT)(self.terms_of_piece)
 
     def __reduce__(self) -> tuple[type[Analyzer], tuple[AnalyzerConfig]]:
