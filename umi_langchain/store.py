@@ -198,8 +198,7 @@ class UmiStore(Closing, BaseStore):
     def _listed(self, op: SearchOp) -> list[SearchItem]:
         where = And((self._living(), *_conditions(op.filter)))
         passing = (chunk for chunk in self._below(op.namespace_prefix) if matches(where, chunk.metadata))
-        newest = nlargest(op.offset + op.limit, passing, key=lambda chunk: (_updated(chunk), chunk.id))
-        chosen = newest[op.offset :]
+        chosen = nlargest(op.offset + op.limit, passing, key=lambda chunk: (_updated(chunk), chunk.id))[op.offset :]
         self._refresh(chosen, op.refresh_ttl)
         return [SearchItem(**_fields_of(chunk)) for chunk in chosen]
 
@@ -320,8 +319,9 @@ def _check(op: Op) -> None:
     namespace = getattr(op, "namespace", getattr(op, "namespace_prefix", ()))
     if isinstance(namespace, str):
         raise InputError(f"namespace {namespace!r:.80} is one string; expected a tuple of labels: ({namespace!r:.80},)")
-    for name in ("limit", "offset"):
-        number = getattr(op, name, 0)
+    depth = getattr(op, "max_depth", None)
+    numbers = {"limit": getattr(op, "limit", 0), "offset": getattr(op, "offset", 0), "max_depth": depth or 0}
+    for name, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             raise InvalidLimit(f"{name} {number!r:.80}: expected a whole number from 0")
     if isinstance(op, SearchOp) and not isinstance(op.query, (str, type(None))):

@@ -489,6 +489,9 @@ def test_a_search_with_arguments_of_a_wrong_type_names_them(umi):
     for wrong in ({"limit": "5"}, {"limit": -1}, {"offset": -1}, {"offset": 1.0}):
         with pytest.raises(InvalidLimit, match=r"(limit|offset) .*whole number from 0"):
             umi.search(ANN, **wrong)
+    for depth in (-1, "1"):
+        with pytest.raises(InvalidLimit, match=r"max_depth .*whole number from 0"):
+            umi.list_namespaces(max_depth=depth)
     assert umi.search(ANN, limit=0) == umi.search(ANN, query="pizza", limit=0) == []
     with pytest.raises(InputError, match="query is int"):
         umi.search(ANN, query=5)
