@@ -309,7 +309,7 @@ def _check_ttl_config(ttl: object) -> None:
 def _check_minutes(name: str, minutes: object, error: type[InputError]) -> None:
     number = isinstance(minutes, (int, float)) and not isinstance(minutes, bool)
     if minutes is not None and not (number and 0 < minutes < inf):  # type: ignore[operator]
-        raise error(f"{name} is {minutes!r:.80}; expected minutes above 0, or None: the item never expires")
+        raise error(f"{name} is {minutes!r:.80}; expected minutes above 0, or None: never")
 
 
 def _check(op: Op) -> None:

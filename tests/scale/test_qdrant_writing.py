@@ -192,7 +192,7 @@ def test_a_point_that_another_program_added_is_left_out_and_named_once(id, paylo
         assert len(store.scan()) == 20
     store.neighbours([chunks[0].id], reach=2)
     assert caplog.text.count("points that umi did not write") == 1 and repr(id) in caplog.text
-    assert not store.verify()
+    assert store.verify().problems == (f"point {id!r} was not written by umi; move it to a collection of its own",)
 
 
 FOREIGN = {

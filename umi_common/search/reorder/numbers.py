@@ -85,7 +85,7 @@ BEFORE_ONE = re.compile(r"(?<![^\W\d_])([^\W\d_]+) (?:1|I(?!\s*\w))(?!\w|[.,:-]\
 
 def in_digits(query: str) -> str:
     """A query with its number names in digits: "night eight" as "night 8"."""
-    return NUMBER_NAME.sub(_in_digits, query)
+    return NUMBER_NAME.sub(_digits_of, query)
 
 
 def reader_of_times(query: str) -> Callable[[str], str]:
@@ -132,7 +132,7 @@ def _numbers(query: str) -> list[str]:
     return sorted(distinct[:PARTS_MAX], key=len, reverse=True)
 
 
-def _in_digits(name: re.Match[str]) -> str:
+def _digits_of(name: re.Match[str]) -> str:
     """A number name in digits; as it is for a quantity, which no label precedes: "two events", "in two events"."""
     ordinal = ORDINALS.get(with_plain_letters(name[0]).lower().replace(" ", "-"))
     is_quantity = all_function_words().issuperset(words_in(name.string[: name.start()])[-1:])

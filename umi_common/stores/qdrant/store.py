@@ -275,6 +275,8 @@ class QdrantStore(CollectionStore):
 
 def _problems(record: Any, collection: OpenCollection) -> list[str]:
     """One line that names the parts of a point that differ from what umi writes for its chunk; empty: no part does."""
+    if not own_points([record]):
+        return [f"point {record.id!r} was not written by umi; move it to a collection of its own"]
     try:
         chunk = chunk_of_payload(record.payload or {})
     except LedgerDamaged as error:
