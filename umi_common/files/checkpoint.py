@@ -121,10 +121,9 @@ class IngestCheckpoint:
 
     def file(self, source: str) -> KnownFile | None:
         """The record of a file; None: no run began to write it."""
+        select = "SELECT version, others, settled, stamp FROM files WHERE source = ?"
         with self._errors():
-            row = self._db.execute(
-                "SELECT version, others, settled, stamp FROM files WHERE source = ?", (source,)
-            ).fetchone()
+            row = self._db.execute(select, (source,)).fetchone()
         return None if row is None else KnownFile(row[0], bool(row[1]), bool(row[2]), row[3])
 
     def begin(self, files: Iterable[tuple[str, str]], *, others: bool) -> None:

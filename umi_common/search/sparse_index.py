@@ -1,8 +1,7 @@
 """Postings of a learned sparse encoder over a store's chunks, updated before each search.
 
-Each distinct text has one row, so a chunk is not encoded again if only its metadata changes. (The rows of the store's
-listing of chunks are called places here.) The postings of new texts form a new segment. The last two segments are
-merged while the older of them has at most twice as many postings.
+Each distinct text has one row, so a chunk is not encoded again if only its metadata changes. The postings of new texts
+form a new segment. The last two segments are merged while the older of them has at most twice as many postings.
 """
 
 from __future__ import annotations
@@ -144,9 +143,9 @@ class SparseIndex:
             self._state = state._replace(ids=state.ids[kept], versions=state.versions[kept], texts=state.texts[kept])
             with progress(len(new), show_progress) as advance:
                 for start in range(0, len(new), CHUNKS_AT_ONCE):
-                    places = new[start : start + CHUNKS_AT_ONCE]
-                    chunks = self._store.get([listing.ids[place] for place in places.tolist()])
-                    self._add(chunks, listing.versions[places], advance)
+                    listed = new[start : start + CHUNKS_AT_ONCE]
+                    chunks = self._store.get([listing.ids[index] for index in listed.tolist()])
+                    self._add(chunks, listing.versions[listed], advance)
             if self._state.rows > 2 * len(self._state.ids) + SPARE_ROWS:
                 self._drop_unused()
             return self._state
@@ -155,9 +154,9 @@ class SparseIndex:
 
     def _add(self, chunks: Sequence[Chunk | None], versions: Ints, advance: progress) -> None:
         """Index chunks. An entry is None if its chunk was removed after the store listed it."""
-        state, there = self._state, [chunk for chunk in chunks if chunk is not None]
-        keys = [hashlib.sha256(c.indexed_text.encode("utf-8", "surrogatepass")).digest() for c in there]
-        new = {key: chunk for key, chunk in zip(keys, there, strict=True) if key not in self._row_of}
+        state, found = self._state, [chunk for chunk in chunks if chunk is not None]
+        keys = [hashlib.sha256(c.indexed_text.encode("utf-8", "surrogatepass")).digest() for c in found]
+        new = {key: chunk for key, chunk in zip(keys, found, strict=True) if key not in self._row_of}
         advance(len(chunks) - len(new))
         segments = [*state.segments, self._segment(self._encoded(list(new.values()), advance), state.rows)]
         while len(segments) > 1 and len(segments[-2].rows) <= 2 * len(segments[-1].rows):
@@ -165,7 +164,7 @@ class SparseIndex:
         row_of = dict(zip(new, range(state.rows, state.rows + len(new)), strict=True))
         texts = [row_of[key] if key in row_of else self._row_of[key] for key in keys]
         self._state = _State(
-            np.concatenate([state.ids, np.array([chunk.id for chunk in there], np.object_)]),
+            np.concatenate([state.ids, np.array([chunk.id for chunk in found], np.object_)]),
             np.concatenate([state.versions, versions[[chunk is not None for chunk in chunks]]]),
             np.concatenate([state.texts, np.array(texts, np.int64)]),
             state.rows + len(new),

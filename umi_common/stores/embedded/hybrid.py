@@ -222,9 +222,7 @@ class HybridStore(BaseStore):
             InputError: If neither `ids` nor `where` is given.
             FilterError: If `where` is not a valid filter.
         """
-        core = self._core
-        core.ready_to_write()
-        tree = parse_filter(where)
+        core, tree = self._core, parse_filter(where)
         wanted = ids_to_delete(ids, tree, "to remove all, give the ids() of the HybridStore")
         with core.writing:
             core.ready_to_write()

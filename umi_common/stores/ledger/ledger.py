@@ -192,6 +192,8 @@ class Ledger:
         failpoint("ledger.committed")
 
     def all_rows(self, sql: str) -> list[Any]:
+        """All rows of one SELECT."""
+
         def read() -> list[Any]:
             with self.reading() as connection:
                 return connection.execute(sql).fetchall()
@@ -438,8 +440,7 @@ class Ledger:
             heads.append(head)
             texts.append(text)
             metadata.append(values)
-        none = np.zeros((0, 0), np.float32)
-        vectors = self.vectors(connection, after=after, expected=len(heads)) if heads else none
+        vectors = self.vectors(connection, after=after, expected=len(heads))
         return Change(self.mark(connection), deleted, heads, texts, metadata, vectors)
 
     def deleted(self, connection: sqlite3.Connection, since: Mark) -> list[int] | None:

@@ -51,9 +51,8 @@ def facts_of(metadata: Metadata) -> list[str]:
     """The facts of a chunk's metadata, sorted."""
     found = set()
     for key, value in metadata.items():
-        if value is None:
-            continue
-        found |= {fact(EXISTS, key), fact(EQUALS, key, value)}
+        if value is not None:
+            found |= {fact(EXISTS, key), fact(EQUALS, key, value)}
         if isinstance(value, tuple):
             found |= {fact(HOLDS, key, item) for item in value}
     return sorted(found)
