@@ -216,28 +216,16 @@ def _with_arm_hits(search: Search, recalled: Recalled, missing: Sequence[str]) -
             recalled_again = _pool_of(outcome, request)
             pool = replace(recalled_again, degraded=(*pool.degraded, *recalled_again.degraded))
         stored_chunks = {} if isinstance(stored, CallFailure) else dict(zip(missing, stored, strict=True))
-        unscored = _unscored(recalled.arm_hits, stored_chunks, pool, request)
-        pool = pool.with_rows(
-            tuple(unscored), [age_in_hours(each.event_time, request.now) for each in unscored.values()]
-        )
+        # A chunk that the store holds is taken from the store, any other chunk from the arm.
+        of_arms = {id: chunk for hits in recalled.arm_hits.values() for id, chunk in hits.chunks.items()}
+        scored = set(pool.ids)
+        chunks = {id: chunk or of_arms.get(id) for id, chunk in stored_chunks.items() if id not in scored}
+        unscored = {id: chunk for id, chunk in chunks.items() if chunk is not None and request.passes(chunk)}
+        ages = [age_in_hours(chunk.event_time, request.now) for chunk in unscored.values()]
+        pool = pool.with_rows(tuple(unscored), ages)
         facts.update(missing=len(missing), joined=len(set(missing).intersection(pool.ids)))
     not_in_store = {id: chunk for id, chunk in unscored.items() if stored_chunks[id] is None}
     return replace(recalled, pool=pool, chunks_not_in_store=not_in_store)
-
-
-def _unscored(
-    arm_hits: Mapping[str, ArmHits], stored: Mapping[str, Chunk | None], pool: Pool, request: SearchRequest
-) -> dict[str, Chunk]:
-    """By id, the hits of extra arms that the pool lacks and that pass filter and time range. A chunk that the store
-    holds is taken from the store, any other chunk from the arm.
-
-    Args:
-        stored: By id of each hit that the first pool lacked, the store's chunk; None: the store does not hold it.
-    """
-    of_arms = {id: chunk for hits in arm_hits.values() for id, chunk in hits.chunks.items()}
-    scored = set(pool.ids)
-    chunks = {id: chunk or of_arms.get(id) for id, chunk in stored.items() if id not in scored}
-    return {id: chunk for id, chunk in chunks.items() if chunk is not None and request.passes(chunk)}
 
 
 def _probes(

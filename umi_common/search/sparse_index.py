@@ -187,10 +187,9 @@ class SparseIndex:
                 cache.put(new)
             advance(len(batch))
 
+        batches = batches_of(texts, missing, self._config)
         try:
-            embed_batches(
-                encoder, texts, batches_of(texts, missing, self._config), self._config, on_batch, advance.note
-            )
+            embed_batches(encoder, texts, batches, self._config, on_batch, advance.note)
         except BatchFailed as failed:
             raise embedding_failure(failed, [chunk.id for chunk in chunks], encoder.name, cache) from failed.__cause__
         return [known[text] for text in texts]

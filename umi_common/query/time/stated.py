@@ -99,7 +99,7 @@ _TWO_NUMBERS = re.compile(
 """The day and month of a date of digits, in the order of the text."""
 _WEEKDAYS = [name[:3] for name in WEEKDAYS]
 _BEFORE = re.compile(
-    rf"\b(?P<weekday>{'|'.join(_WEEKDAYS)})(?:s|nes|rs?|ur)?(?:day)?\.?,?\s{{1,2}}$"
+    rf"\b(?:{'|'.join(_WEEKDAYS)})(?:s|nes|rs?|ur)?(?:day)?\.?,?\s{{1,2}}$"
     r"|(?:[-/,+#§$€£]|\b(?:version|release|build|section|chapter|clause|part|phone|tel|fax|call|account|order|ref|isbn|id|no"
     r"|nr|number))[.:]?\s{0,2}$",
     re.IGNORECASE,
@@ -164,12 +164,12 @@ def states_date_in(
     for match in _STATED.finditer(text):
         if any(part in match[0].lower() for part in parts):
             before = _BEFORE.search(text, max(0, match.start() - CHARACTERS_BEFORE), match.start())
-            different[match[0], before and before[0]] = match, before
+            different[match[0], before[0].lower() if before else ""] = match
     yearless = _possible_years(period)
     start, end = period.start, period.end
     return any(
         (start is None or stated.start >= start) and (end is None or stated.end <= end)
-        for match, before in different.values()
+        for (_, before), match in different.items()
         for stated in _periods(match, before, now, yearless, any_year=any_year, day_first=day_first)
     )
 
@@ -250,22 +250,16 @@ def _possible_years(period: TimeRange) -> set[int]:
 
 
 def _periods(
-    match: re.Match[str],
-    before: re.Match[str] | None,
-    now: datetime,
-    yearless: set[int],
-    *,
-    any_year: bool,
-    day_first: bool | None,
+    match: re.Match[str], before: str, now: datetime, yearless: set[int], *, any_year: bool, day_first: bool | None
 ) -> Iterator[CalendarPeriod]:
-    """The periods that a match of `_STATED` may mean. `before` is the match of `_BEFORE` before it.
+    """The periods that a match of `_STATED` may mean. `before` is what `_BEFORE` finds before it, in lower case, or "".
 
     5/8/2023 is 8 May or 5 August (see `day_first`), 5.8.2023 is 5 August; 05/08 needs a `day_first`, because it may be
     a fraction or a rating. 31 February, numbers with a label, and a day without a year that is another weekday than the
     word before it are no period.
     """
     given = {name.rstrip("0123456789"): value.lower() for name, value in match.groupdict().items() if value}
-    weekday = before and before["weekday"]
+    weekday = before[:3] if before[:3] in _WEEKDAYS else ""
     if "short" in given and before and not weekday:
         return
     year = given.pop("year", given.get("short"))
@@ -279,7 +273,7 @@ def _periods(
     for each, date in product(yearless if any_year or year is None else {year_number(year)}, dates):
         with suppress(ValueError, OverflowError):
             stated = of_year(date, now, each)
-            if year or any_year or not weekday or _WEEKDAYS[stated.start.weekday()] == weekday.lower():
+            if year or any_year or not weekday or _WEEKDAYS[stated.start.weekday()] == weekday:
                 yield stated
 
 
