@@ -55,6 +55,11 @@ def test_a_script_by_word_takes_the_longest_that_fits():
     assert llm.prompts == ["who knows Acme", "who is it"]
 
 
+def test_a_script_of_one_text_replies_with_it_to_each_call():
+    llm = ScriptedLLM('["Acme"]')
+    assert [llm.complete("who"), llm.complete("where")] == ['["Acme"]', '["Acme"]']
+
+
 def test_a_script_with_no_reply_left_raises():
     llm = ScriptedLLM([["a", "b"], ValueError("third")])
     assert llm.complete("x") == '["a", "b"]'

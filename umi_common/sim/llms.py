@@ -25,8 +25,8 @@ class ScriptedLLM:
 
     Args:
         replies: A dict from text to reply: the longest text that the prompt contains selects the reply. Or a list with
-            one reply for each call, in order. Or a function from prompt to reply. A reply is a text, a list of strings
-            (returned as a JSON array) or an exception (raised).
+            one reply for each call, in order. Or a function from prompt to reply. Or a text, the reply to each call. A
+            reply is a text, a list of strings (returned as a JSON array) or an exception (raised).
         delay: Seconds that each reply takes.
         sleep: Called by `complete` to wait; `VirtualClock().sleep` takes no real time. `acomplete` uses asyncio.sleep.
 
@@ -37,7 +37,7 @@ class ScriptedLLM:
 
     def __init__(self, replies: Script, *, delay: float = 0.0, sleep: Callable[[float], None] = time.sleep) -> None:
         self.prompts: list[str] = []
-        self._replies = replies
+        self._replies: Script = {"": replies} if isinstance(replies, str) else replies  # "" is in every prompt
         self._delay = delay
         self._sleep = sleep
         self._lock = threading.Lock()
