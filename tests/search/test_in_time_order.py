@@ -229,6 +229,8 @@ def test_a_settings_switch_turns_it_off(numbers):
     [
         ("what's new with Falcon?", "latest"),
         ("most recent report", "latest"),
+        ("the most\nrecent report", "latest"),
+        ("what happened last  week", None),
         ("What did we decide last?", "latest"),
         ("oldest note", "first"),
         ("what happened last week", None),

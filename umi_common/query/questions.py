@@ -47,9 +47,11 @@ _ASKING = re.compile(rf"{_UNMARKED.pattern}|{_VERB}", re.IGNORECASE)
 _AND = re.compile(rf",? and (?:also )?(?={_QUESTION_WORD})", re.IGNORECASE)
 """The words between two questions of one sentence."""
 _SENTENCE_BREAK = re.compile(
-    rf"(?<=[?!])(?:\)(?=\s+[^a-z]))?\s+|(?<=[^\W_]{{3}}\.)\s+(?=\(?[^\W\d_a-z])|(?<=[^\W\d_]):\s+(?i:(?={_QUESTION_WORD}|{_VERB}))|\n+|`{{2,}}"
+    rf"(?<=[?!])(?:\)(?=\s+[^a-z]))?\s+|(?<=[^\W_]{{3}}\.)\s+(?=\(?[^\W\d_a-z])|(?<=[^\W\d_]):\s+(?i:(?={_QUESTION_WORD}|{_VERB}))"
+    rf"|\n+(?!(?<=[\w,]\n)[ \t]*(?!{_QUESTION_WORD}|{_VERB})[a-z])|`{{2,}}"
 )
-"""The characters between two sentences; the full stops in "Dr. Lee" and "No. 5" do not match."""
+"""The characters between two sentences; the full stops in "Dr. Lee" and "No. 5" do not match, nor does a line break
+between a word or comma and a word in lower case that begins no question: there one sentence is on two lines."""
 _NO_CONTENT = FRAME | FUNCTION_WORDS | PRONOUNS
 _CODE = re.compile(
     r"""
@@ -144,7 +146,8 @@ def exclusion_in(query: str) -> Exclusion | None:
 
     The word "without" excludes nothing: texts that answer "returns without a receipt" contain the word "receipt".
     """
-    found = _EXCLUSION.fullmatch(query.strip()) if len(query) <= EXCLUDING_CHARACTERS_MAX else None
+    query = re.sub(r"[^\S\n]+", " ", query.strip())
+    found = _EXCLUSION.fullmatch(query) if len(query) <= EXCLUDING_CHARACTERS_MAX else None
     if found is None:
         return None
     if _content(found["kept"]):

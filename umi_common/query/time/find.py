@@ -275,7 +275,7 @@ def time_order(query: str) -> TimeOrder | None:
 
     None if it asks for neither, or for both: "from the first to the latest".
     """
-    query = _OTHER_MEANING.sub(" ", query)
+    query = _OTHER_MEANING.sub(" ", " ".join(query.split()))
     latest, first = _LATEST.search(query), _FIRST.search(query)
     if latest and first:
         return None
