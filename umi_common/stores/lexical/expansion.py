@@ -107,10 +107,6 @@ class QueryExpander:
         forms = self._other_forms(query, first) if first is self.analyzer.of_language(ENGLISH) else {}
         for term, others in self._compounds(query, first).items():
             forms.setdefault(term, []).extend(others)
-        # Nothing can be added: one language, no accents in the query and the index, no other forms, no unknown word.
-        plain = len(self.analyzers) == 1 and query.isascii() and not self.spellings and not forms
-        if plain and all(self.corpus.frequencies(list(weights))):
-            return weights
         words = _in_other_languages(query, first, self.analyzers, self._heaviest_terms(weights))
         counts = self._counts(chain(*(word.terms for word in words), forms, *forms.values()))
         if len(weights) <= SPELLED_TERMS_MAX:

@@ -114,10 +114,6 @@ class Spellings:
         self._terms: dict[str, dict[str, None]] = {}
         """Spelling without accents -> the terms that have accents, as keys, because a dict keeps their order."""
 
-    def __bool__(self) -> bool:
-        """Whether a term of the index has accents."""
-        return bool(self._terms)
-
     def update(self, terms: dict[str, int]) -> None:
         """Add the terms that have accents. `terms` only grows between calls; only its new terms are read."""
         new = list(islice(reversed(terms), len(terms) - self._read))[::-1]  # the last terms, in order
