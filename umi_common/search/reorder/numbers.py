@@ -24,13 +24,13 @@ from umi_common.query.time.vocabulary import DAY_ORDINALS
 from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, words_in
 from umi_common.stores.lexical.languages import ENGLISH, all_function_words, function_words
 from umi_common.stores.lexical.numbers_in_text import (
-    NUMBERS,
+    BELOW_100,
     SPELLED,
     WHOLE,
     in_24_hours,
     in_base_units,
     in_common_forms,
-    value_of,
+    spelled_number,
 )
 from umi_common.times import with_plain_letters
 
@@ -61,12 +61,12 @@ DIGITS_OF = {
     **{"first": "1", "1st": "1", "2nd": "2", "3rd": "3", "21st": "21", "22nd": "22", "23rd": "23", "31st": "31"},
     **{f"{number}th": f"{number}" for number in range(4, 31)},
     **{name: digits.removesuffix("th") for name, digits in ORDINALS.items()},
-    **{name: f"{number}" for name, number in {"zero": 0, **NUMBERS}.items()},
+    **{name: f"{number}" for name, number in {"zero": 0, **BELOW_100}.items()},
 }
 """Name of a number or an ordinal -> its digits: "4" for "four", "fourth" and "4th"."""
 NAMES_OF = {number: [name for name, digits in DIGITS_OF.items() if digits == number] for number in DIGITS_OF.values()}
 """Digits of a number -> its names and ordinals."""
-_NAME = "|".join([*ORDINALS, "zero", *NUMBERS]).replace("-", "[ -]")
+_NAME = "|".join([*ORDINALS, "zero", *BELOW_100]).replace("-", "[ -]")
 NUMBER_NAME = re.compile(rf"{SPELLED.pattern}|(?<![\w-])(?:{_NAME})(?![\w-])", re.IGNORECASE)
 ROMAN = {
     tens + ones: f"{10 * ten + one}"
@@ -136,7 +136,7 @@ def _digits_of(name: re.Match[str]) -> str:
     """A number name in digits; as it is for a quantity, which no label precedes: "two events", "in two events"."""
     ordinal = ORDINALS.get(with_plain_letters(name[0]).lower().replace(" ", "-"))
     is_quantity = all_function_words().issuperset(words_in(name.string[: name.start()])[-1:])
-    return ordinal or (name[0] if is_quantity else f"{value_of(name[0])}")
+    return ordinal or (name[0] if is_quantity else f"{spelled_number(name[0])}")
 
 
 def ranges_in(text: str) -> list[str]:

@@ -195,13 +195,13 @@ _UNDER_20 = (  # noqa: SIM905 a list would take twenty lines
 ).split()
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905
 _SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000}
-NUMBERS = {
+BELOW_100 = {
     **{name: value for value, name in enumerate(_UNDER_20, start=1)},
     **{name: 10 * value for value, name in enumerate(_TENS, start=2)},
 }
 """Word -> its number, for the numbers below 100 that are one word."""
 _TENS_AND_ONE = rf"(?:{'|'.join(_TENS)})[ -](?:{'|'.join(_UNDER_20[:9])})"
-_UNDER_100 = rf"(?:{_TENS_AND_ONE}|{'|'.join(NUMBERS)})"
+_UNDER_100 = rf"(?:{_TENS_AND_ONE}|{'|'.join(BELOW_100)})"
 SPELLED = re.compile(
     rf"\b(?:{_UNDER_100}(?: (?:{'|'.join(_SCALES)})(?: and)?(?: {_UNDER_100})?)+|{_TENS_AND_ONE})\b", re.IGNORECASE
 )
@@ -212,15 +212,15 @@ _WORDS_OF_SPELLED = (*_SCALES, *_TENS)
 
 def _and_digits(spelled: re.Match[str]) -> str:
     """For "nine thousand five hundred": "nine thousand five hundred 9500"."""
-    return f"{spelled[0]} {value_of(spelled[0])}"
+    return f"{spelled[0]} {spelled_number(spelled[0])}"
 
 
-def value_of(spelled: str) -> int:
-    """The number of a match of SPELLED or of one of NUMBERS: 9500 for "nine thousand five hundred"."""
+def spelled_number(spelled: str) -> int:
+    """The number of a match of SPELLED or of one of BELOW_100: 9500 for "nine thousand five hundred"."""
     total = below_1000 = 0
     for word in re.findall("[a-z]+", _lower(spelled)):
-        if word in NUMBERS:
-            below_1000 += NUMBERS[word]
+        if word in BELOW_100:
+            below_1000 += BELOW_100[word]
         elif word == "hundred":
             below_1000 *= 100
         elif word in _SCALES:
