@@ -234,7 +234,7 @@ class LexicalIndex:
         Args:
             queries: V texts.
             rows: n rows, in any order; a row that is not alive scores 0.
-            searched: Results of `search` for the same queries and content, whose terms are used again.
+            searched: Results of `search` for the same queries and content, whose terms and scores are used again.
         """
         snapshot = self._snapshot
         scorer = snapshot.row_scorer(config)
@@ -246,8 +246,12 @@ class LexicalIndex:
         other_language, rare = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
         bound, coverage = np.zeros(len(queries)), np.zeros(len(queries))
         for v, text in enumerate(queries):
-            query = snapshot.query(text, config) if searched is None else searched[v].query
-            lexical[v, at] = scorer.score(query, living)
+            known = None
+            if searched is None:
+                query = snapshot.query(text, config)
+            else:
+                query, known = searched[v].query, searched[v].all_scores
+            lexical[v, at] = scorer.score(query, living) if known is None else known.take(living)
             source[v, at] = scorer.score_sources(query, owners)
             bound[v], coverage[v] = scorer.bound(query), query.coverage
             if query.rare:

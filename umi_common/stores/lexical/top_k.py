@@ -45,6 +45,8 @@ class LexicalHits:
     scores: Floats
     query: QueryTerms
     """The query's terms as the search has looked them up; `LexicalIndex.score` uses them again."""
+    all_scores: Floats | None = None
+    """(rows,) score of every row, without weights; None: the search did not compute the scores of all rows."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -93,7 +95,7 @@ def exhaustive(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Le
     scores: Floats = np.bincount(rows, worth, scorer.corpus.rows)  # type: ignore[assignment]
     scores = _with_floor(scores, query.floor)
     rows = (scores > 0.0).nonzero()[0]
-    return _hits(query, limits, rows, scores.take(rows))
+    return _hits(query, limits, rows, scores.take(rows), scores)
 
 
 def pruned(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
@@ -167,10 +169,12 @@ def _with_floor(scores: Floats, floor: float) -> Floats:
     return np.where(scores > 0.0, scores + floor, 0.0) if floor else scores
 
 
-def _hits(query: QueryTerms, limits: SearchLimits, rows: Ints, scores: Floats) -> LexicalHits:
+def _hits(
+    query: QueryTerms, limits: SearchLimits, rows: Ints, scores: Floats, all_scores: Floats | None = None
+) -> LexicalHits:
     """The best k of distinct rows by their weighted scores."""
     best = best_rows(rows, limits.weighted(rows, scores), limits.k, limits.id_of, above=0.0)
-    return LexicalHits(*best, query)
+    return LexicalHits(*best, query, all_scores)
 
 
 def _rest_bounds(scorer: RowScorer, query: QueryTerms) -> list[float]:
