@@ -206,20 +206,21 @@ def reader_for(query: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
     if any(map(AMOUNT.fullmatch, query)):
         return words_with_numbers
     if any(map(str.isdecimal, query)):
-        return lambda text: in_digits(words_in(THOUSANDS.sub("", text)))
+        return lambda text: names_in_digits(words_in(THOUSANDS.sub("", text)))
     return words_in
 
 
 @lru_cache(TEXTS_KEPT)
 def words_with_numbers(text: str) -> tuple[str, ...]:
-    """`words_in` of a text with numbers in a common form: "2500" is added to "2.5k", and "1960mm" replaces "1.96 m".
+    """`words_in` of a text with numbers in a common form: "2500" is added to "2.5k", and "1960mm" replaces "1.96 m",
+    and "4" replaces "fourth".
 
     The signs between thousands are removed. Else a text with "11,500" would hold the 11 of the query "2023-11-14".
     """
-    return in_digits(words_in(THOUSANDS.sub("", with_common_forms(in_base_units(text)))))
+    return names_in_digits(words_in(THOUSANDS.sub("", with_common_forms(in_base_units(text)))))
 
 
-def in_digits(words: Sequence[str]) -> tuple[str, ...]:
+def names_in_digits(words: Sequence[str]) -> tuple[str, ...]:
     """The words, with each name of a number in digits: "4" for "fourth"."""
     return tuple([DIGITS_OF.get(word, word) for word in words])
 
