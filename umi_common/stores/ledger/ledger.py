@@ -440,7 +440,8 @@ class Ledger:
             heads.append(head)
             texts.append(text)
             metadata.append(values)
-        vectors = self.vectors(connection, after=after, expected=len(heads))
+        none = np.zeros((0, 0), np.float32)  # saves the SELECT
+        vectors = self.vectors(connection, after=after, expected=len(heads)) if heads else none
         return Change(self.mark(connection), deleted, heads, texts, metadata, vectors)
 
     def deleted(self, connection: sqlite3.Connection, since: Mark) -> list[int] | None:
