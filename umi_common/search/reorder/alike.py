@@ -131,8 +131,8 @@ class Words:
     @cached_property
     def pairs(self) -> set[tuple[str, str]]:
         function_words = all_function_words()
-        of_function_words = pairwise([word if word in function_words else None for word in self.words])
-        return set(pairwise(self.words)).difference(of_function_words)
+        beside = pairwise(self.words)
+        return {(a, b) for a, b in beside if a not in function_words or b not in function_words}
 
     @cached_property
     def whole(self) -> frozenset[str]:

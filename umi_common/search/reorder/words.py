@@ -56,9 +56,9 @@ def cased_words(text: str) -> list[str]:
 @lru_cache(TEXTS_KEPT)
 def words_in(text: str) -> tuple[str, ...]:
     """The words of a text in order, in lower case, and Latin letters without accents."""
-    text = _plain(text).lower()
-    words = text.translate(_WORD_CHARACTERS).split()
-    return tuple(words if text.isascii() else map(without_accents, words))
+    text = _plain(text).lower().translate(_WORD_CHARACTERS)
+    words = text.split()
+    return tuple(words if text.isascii() else [each if each.isascii() else without_accents(each) for each in words])
 
 
 def _plain(text: str) -> str:

@@ -71,8 +71,9 @@ def keywords_in(query: str, *, among_function_words: bool) -> list[str]:
 def words_if_any(text: str, wanted: Sequence[Sequence[str]]) -> str:
     """The text of words of a text; mostly "" if each list in `wanted` has a word that the text lacks."""
     text = text[:TEXT_CHARACTERS]
-    if wanted and text.isascii():  # as most texts are; the test is faster than `words_in`
-        holds = text.lower().__contains__
+    if wanted:  # the test is faster than `words_in` of the whole text; most parts of a text are ASCII
+        others = "" if text.isascii() else " ".join([part for part in text.split() if not part.isascii()])
+        holds = " ".join([text.lower(), *words_in(others)]).__contains__
         wanted = [each for each in wanted if all(map(holds, each))]
     return spaced(words_in(text)) if wanted else ""
 
