@@ -35,8 +35,7 @@ hold the codes.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -108,10 +107,10 @@ class References:
         found: dict[Name, list[int]] = {}
         for terms in self.index.terms_in_order(text) if self.names else ():
             found |= self.names.mentioned(terms, self.index.living)
-        weights = {name: weight for name, rows in found.items() if (weight := self._weight(name, len(rows)))}
+        weights = {name: weight for name, weight in self._weights(found).items() if weight}
         if not weights:
             return Named({}, {})
-        holders = {name: self._holding_all(_codes_of(name) or name) for name in weights}
+        holders = dict(zip(weights, self._holding_all([_codes_of(name) or name for name in weights]), strict=True))
         rows = distinct(np.fromiter(chain(*(found[name] for name in weights), *holders.values()), np.int64))
         weights_held = _sums_held(self._term_weights(), self.index.held(self.query.terms, rows, self.config))
         held = dict(zip(rows.tolist(), weights_held.tolist(), strict=True))
@@ -158,32 +157,42 @@ class References:
 
         The values are those of the module's formulas; 0 is in the place of `rare`. A pair may have several columns.
         """
+        by_row, living = self.names.by_row, self.index.living
+        rows = sources.tolist()
+        mentioned = [self.names.mentioned(each, living) for each in terms]
+        own = {name: living(self.names.rows(name)) for name in (by_row[row] for row in rows if row in by_row)}
+        weights = self._weights({name: named for each in (own, *mentioned) for name, named in each.items()})
+        counting = [name for name in own if weights[name]]
+        holding = dict(zip(counting, self._holding_all(counting), strict=True))
+        parts = self._parts(set(chain(*terms)).difference(term.text for term in self.query.terms))
         found: list[tuple[int, int, float, float, float]] = []
-        queried = [term.text for term in self.query.terms]
-        for at, row in enumerate(sources.tolist()):
-            for name, named in self.names.mentioned(terms[at], self.index.living).items():
-                weight = self._weight(name, len(named))
-                found += [(at, other, weight, 0.0, 0.0) for other in named if other != row]
-            own = self.names.by_row.get(row)
-            if own is not None:
-                weight = BACKWARD * self._weight(own, len(self.index.living(self.names.rows(own))))
-                holding = self._holding_all(own) if weight else []
-                found += [(at, other, weight, 0.0, 0.0) for other in holding if other != row]
-            by_part = self._by_part(set(terms[at]).difference(queried))
-            found += [(at, other, 0.0, 0.0, weight) for other, weight in by_part if other != row]
+        for at, row in enumerate(rows):
+            for name, named in mentioned[at].items():
+                found += [(at, other, weights[name], 0.0, 0.0) for other in named]
+            name = by_row.get(row, ())
+            found += [(at, other, BACKWARD * weights[name], 0.0, 0.0) for other in holding.get(name, ())]
+            for term in parts.keys() & terms[at]:
+                found += [(at, other, 0.0, 0.0, weight) for other, weight in parts[term]]
         table: Floats = np.array(found, dtype=np.float64).reshape(-1, 5).T
-        return table
+        return table[:, sources[table[0].astype(np.int64)] != table[1]]
 
-    def _by_part(self, terms: Collection[str]) -> list[tuple[int, float]]:
-        """(j, part(i, j)) for each row j with a part above 0, if `terms` are the terms of i that the query lacks."""
-        by_term, living = self.names.by_term, self.index.living
-        in_names = [term for term in terms if term in by_term]
+    def _parts(self, terms: Collection[str]) -> dict[str, list[tuple[int, float]]]:
+        """By term t of `terms`: (j, part(i, j)) for each row j whose part is above 0 if i holds t and the query not."""
+        names, living = self.names, self.index.living
+        in_names = [term for term in terms if term in names.by_term]
         counts = zip(in_names, self.index.corpus.frequencies(in_names), strict=True)
         df = {term: count for term, count in counts if count <= MENTION_DOCUMENTS_MAX}
-        own = self._own_terms({row for term in df for row in living(by_term[term])})
-        rows = Counter(own.values())
-        weight = {term: PART * min(1.0, NAME_DOCUMENTS / max(df[term], 1)) / rows[term] for term in rows if term in df}
-        return [(row, weight[term]) for row, term in own.items() if term in weight]
+        rows = {row for term in df for row in living(names.by_term[term])}
+        own = {row: name for row in rows if len(living(names.rows(name := names.by_row[row]))) < 2}
+        rarest = self._rarest(own.values())
+        rows_of: dict[str, list[int]] = {term: [] for _, term in rarest.values()}
+        for row, name in own.items():
+            rows_of[rarest[name][1]].append(row)
+        return {
+            term: [(row, PART * min(1.0, NAME_DOCUMENTS / max(df[term], 1)) / len(rows)) for row in rows]
+            for term, rows in rows_of.items()
+            if term in df
+        }
 
     def _by_rare_term(self, sources: Ints) -> Floats:
         """As `_by_name`, with a column for each shared rare term: index in `sources`, target row, 0, rare, 0."""
@@ -198,32 +207,29 @@ class References:
         pairs = zip(self.query.terms, self.query.weights, strict=True)
         return np.array([weight * max(term.idf, 0.0) for term, weight in pairs])
 
-    def _own_terms(self, rows: Collection[int]) -> dict[int, str]:
-        """By row, the rarest term of its name; without the rows whose name another living row has."""
-        names = {row: self.names.by_row[row] for row in rows}
-        names = {row: name for row, name in names.items() if len(self.index.living(self.names.rows(name))) < 2}
-        terms = list({term for name in names.values() for term in name})
+    def _rarest(self, names: Iterable[Name]) -> dict[Name, tuple[int, str]]:
+        """The df of each name's rarest term, and the term; of equally rare terms the first by code points."""
+        distinct_names = set(names)
+        terms = list(set(chain(*distinct_names)))
         df = dict(zip(terms, self.index.corpus.frequencies(terms), strict=True))
-        return {row: min(name, key=lambda term: (df[term], term)) for row, name in names.items()}
+        return {name: min((df[term], term) for term in name) for name in distinct_names}
 
-    def _rarest(self, name: Name) -> tuple[int, str]:
-        """The df of a name's rarest term, and the term; of equally rare terms the first by code points."""
-        return min(zip(self.index.corpus.frequencies(name), name, strict=True))
+    def _weights(self, chunks: Mapping[Name, Sequence[int]]) -> dict[Name, float]:
+        """w(name) by name; `chunks`: the living rows with each name. 0 for a name without any, or with too many."""
+        rarest = self._rarest(name for name, rows in chunks.items() if 0 < len(rows) <= NAME_CHUNKS_MAX)
+        weights = {name: min(1.0, NAME_DOCUMENTS / max(df, 1)) / len(chunks[name]) for name, (df, _) in rarest.items()}
+        return dict.fromkeys(chunks, 0.0) | weights
 
-    def _weight(self, name: Name, chunks: int) -> float:
-        """w(name) of a name that `chunks` living chunks have; 0 if there is no such chunk."""
-        if not 0 < chunks <= NAME_CHUNKS_MAX:
-            return 0.0
-        return min(1.0, NAME_DOCUMENTS / max(self._rarest(name)[0], 1)) / chunks
-
-    def _holding_all(self, name: Name) -> list[int]:
-        """The rows that hold all terms of a name, in any order; none if more than MENTION_DOCUMENTS_MAX rows hold the
-        rarest."""
-        corpus = self.index.corpus
-        rows = corpus.rows_of_rare(corpus.codes_of([self._rarest(name)[1]]), MENTION_DOCUMENTS_MAX)[1]
-        terms = self.index.scorer(self.config).query(dict.fromkeys(name, 1.0)).terms
-        holding: list[int] = rows[self.index.held(terms, rows, self.config).all(axis=0)].tolist()
-        return holding
+    def _holding_all(self, names: Sequence[Name]) -> list[list[int]]:
+        """For each name, the rows that hold all its terms, in any order; none if more than MENTION_DOCUMENTS_MAX rows
+        hold the rarest."""
+        corpus, query = self.index.corpus, self.index.scorer(self.config).query
+        rarest = {name: term for name, (df, term) in self._rarest(names).items() if 0 < df <= MENTION_DOCUMENTS_MAX}
+        rows = distinct(corpus.rows_of_rare(corpus.codes_of(set(rarest.values())), MENTION_DOCUMENTS_MAX)[1])
+        terms = list({term for name in rarest for term in query(dict.fromkeys(name, 1.0)).terms})
+        held = {term.text: own for term, own in zip(terms, self.index.held(terms, rows, self.config), strict=True)}
+        found = {name: rows[np.all([held[term] for term in name if term in held], axis=0)].tolist() for name in rarest}
+        return [found.get(name, []) for name in names]
 
 
 def _sums_held(weights: Floats, held: Mask) -> Floats:

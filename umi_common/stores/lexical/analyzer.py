@@ -150,7 +150,7 @@ class Analyzer:
     def terms(self, text: str) -> list[str]:
         """The terms of `text` in order, repeats included; empty for a text without words, numbers and emoji."""
         own = self.of_language(self.language_of(text))
-        return [term for terms in own.terms_of_pieces(pieces(text)) for term in terms]
+        return list(chain.from_iterable(own.terms_of_pieces(pieces(text))))
 
     def terms_of_pieces(self, pieces: Sequence[str]) -> list[tuple[str, ...]]:
         """The terms of each piece, in one fixed language; see `of_language`."""
