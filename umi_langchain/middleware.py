@@ -58,7 +58,8 @@ class UmiMemoryMiddleware(AgentMiddleware):
 
     The agent's state does not change. A message is stored under its user, thread and id; a later message with the same
     three replaces its text. The user is `user_id` of the runtime's context or of the config's `configurable`; the
-    thread is the config's `thread_id`.
+    thread is the config's `thread_id`. On Python 3.10, LangGraph hides the config from asynchronous code: a call such
+    as `ainvoke` also needs `context={"user_id": ...}` there.
 
     If a search or a write fails, the agent continues without memory, and a warning without message text is logged.
     While the embedder fails, messages are stored in a `HybridStore` without vectors; they are embedded with later
@@ -141,7 +142,8 @@ class UmiMemoryMiddleware(AgentMiddleware):
         if not isinstance(named, (tuple, list)) or len(named) != 2 or any(part in (None, "") for part in named):
             raise ConfigError(
                 f"user and thread are {named!r:.80}; UmiMemoryMiddleware needs to know whose memory to use: invoke the "
-                'agent with {"configurable": {"user_id": ..., "thread_id": ...}}, or give a who= that returns both'
+                'agent with {"configurable": {"user_id": ..., "thread_id": ...}}, or give a who= that returns both; '
+                'asynchronous calls on Python 3.10 also need context={"user_id": ...}'
             )
         return {"user": str(named[0]), "session": str(named[1])}
 

@@ -116,5 +116,9 @@ class TestFiles:
 
     @needs_file
     def test_an_encoding_made_from_another_one_is_found_through_it(self, monkeypatch):
+        import tiktoken
+
+        if "o200k_harmony" not in tiktoken.list_encoding_names():
+            pytest.skip("an older tiktoken")
         monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(CL100K_FOLDER))
         assert counter_for("o200k_harmony").count("hello world") == 2

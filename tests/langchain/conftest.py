@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import sysconfig
+import importlib
+import inspect
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,15 @@ from umi_common.demo.corpus import module_chunks
 from umi_common.embedders import default_embedder
 from umi_common.types import Chunk
 
-MODULES = ("asyncio/tasks", "heapq", "html/__init__", "json/__init__", "os", "pathlib", "shutil", "textwrap")
+MODULES = ("asyncio.tasks", "heapq", "html", "json", "os", "pathlib", "shutil", "textwrap")
 
 
 @pytest.fixture(scope="session")
 def chunks() -> list[Chunk]:
-    library = Path(sysconfig.get_paths()["stdlib"])
     found: dict[str, Chunk] = {}
-    for name in MODULES:
-        module = name.removesuffix("/__init__").replace("/", ".")
-        found.update((chunk.id, chunk) for chunk in module_chunks(module, (library / f"{name}.py").read_bytes()))
+    for module in MODULES:
+        code = Path(inspect.getsourcefile(importlib.import_module(module))).read_bytes()
+        found.update((chunk.id, chunk) for chunk in module_chunks(module, code))
     return list(found.values())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 import time
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -146,8 +147,13 @@ def say(agent, user: str, thread: str, text: str) -> dict:
 async def ask(agent, user: str, thread: str, text: str, use_async: bool) -> dict:
     messages = {"messages": [HumanMessage(text)]}
     if use_async:
-        return await agent.ainvoke(messages, config(user, thread))
+        return await agent.ainvoke(messages, config(user, thread), context=async_context(user))
     return agent.invoke(messages, config(user, thread))
+
+
+def async_context(user: str) -> dict[str, str] | None:
+    """On Python 3.10, LangGraph hides the config from asynchronous code."""
+    return {"user_id": user} if sys.version_info < (3, 11) else None
 
 
 async def test_a_model_whose_filter_finds_nothing_is_told_which_keys_there_are(notes):
@@ -184,7 +190,7 @@ async def test_what_was_said_is_recalled_and_nothing_is_left_in_state():
             async def ask(text, agent=agent, user=user, use_async=use_async):
                 messages = {"messages": [HumanMessage(text)]}
                 return (
-                    await agent.ainvoke(messages, config(user, "t"))
+                    await agent.ainvoke(messages, config(user, "t"), context=async_context(user))
                     if use_async
                     else agent.invoke(messages, config(user, "t"))
                 )
@@ -381,6 +387,17 @@ async def test_a_clock_without_a_time_zone_is_refused_and_does_not_cost_the_whol
             await ask(agent, "ann", "t1", "I live in Oslo.", use_async)
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 11), reason="later Pythons pass the config on")
+async def test_an_asynchronous_call_on_python_3_10_is_told_to_name_the_user_in_its_context():
+    with HybridStore.open() as store:
+        agent = create_agent(model_saying("Noted."), middleware=[UmiMemoryMiddleware(store)])
+        hello = {"messages": [HumanMessage("hello")]}
+        with pytest.raises(ConfigError, match=r'Python 3\.10 also need context=\{"user_id": \.\.\.\}'):
+            await agent.ainvoke(hello, config("ann", "t"))
+        await agent.ainvoke(hello, config("ann", "t"), context={"user_id": "ann"})
+        assert store.get(store.ids())[0].metadata["user"] == "ann"
+
+
 def test_the_user_may_come_from_the_runtimes_context_or_a_rule_of_ones_own():
     with HybridStore.open() as store:
         agent = create_agent(model_saying("Noted."), middleware=[UmiMemoryMiddleware(store)], context_schema=dict)
@@ -411,7 +428,7 @@ async def test_an_agent_goes_on_when_its_memory_is_gone(caplog):
     store.close()
     with caplog.at_level(logging.WARNING):
         answer = say(agent, "ann", "t", "private words")
-        await agent.ainvoke({"messages": [HumanMessage("private words")]}, config("ann", "t"))
+        await ask(agent, "ann", "t", "private words", use_async=True)
     assert answer["messages"][-1].content == "Hello."
     assert len(caplog.records) == 4 and "private" not in caplog.text
 
@@ -539,10 +556,7 @@ async def test_an_agent_uses_tool_and_middleware_together(notes):
             wants = {"name": "search_memory", "args": {"query": "who met Carl", "k": 1}, "id": "1", "type": "tool_call"}
             model = model_saying(AIMessage("", tool_calls=[wants]), "Bob did.")
             agent = create_agent(model, [create_umi_tool(notes)], middleware=[UmiMemoryMiddleware(store)])
-            ask = {"messages": [HumanMessage("Who met Carl?")]}
-            answer = (
-                await agent.ainvoke(ask, config("ann", "t")) if use_async else agent.invoke(ask, config("ann", "t"))
-            )
+            answer = await ask(agent, "ann", "t", "Who met Carl?", use_async)
             assert [m.type for m in answer["messages"]] == ["human", "ai", "tool", "ai"]
             assert "Carl" in answer["messages"][2].content and len(answer["messages"][2].artifact) == 1
             assert sorted(chunk.text for chunk in store.get(store.ids())) == ["Bob did.", "Who met Carl?"]

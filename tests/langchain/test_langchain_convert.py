@@ -192,7 +192,7 @@ def test_what_reads_as_a_time_is_utc(value, expected):
 
 def test_a_missing_time_of_a_table_is_no_time_and_an_array_is_metadata_only():
     pandas = pytest.importorskip("pandas")
-    for missing in (pandas.NaT, float("nan"), np.datetime64("NaT"), np.array([1.5, 2.5])):
+    for missing in (pandas.NaT, float("nan"), np.datetime64("NaT", "s"), np.array([1.5, 2.5])):
         assert one(timestamp=missing).event_time is None
     assert one(timestamp=np.array([1.5, 2.5])).metadata["timestamp"] == (1.5, 2.5)
 

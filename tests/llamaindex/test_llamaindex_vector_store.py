@@ -447,7 +447,7 @@ def test_what_was_written_is_there_after_reopening(tmp_path):
 
 def test_the_first_filter_after_reopening_does_not_read_every_node(tmp_path, monkeypatch):
     store = UmiVectorStore(persist_dir=str(tmp_path))
-    store.add([node(f"n{at}", "cats sleep", "animals", kind="pet" if at % 2 else "wild") for at in range(6)])
+    store.add([node(f"n{at}", f"cats sleep {at}", "animals", kind="pet" if at % 2 else "wild") for at in range(6)])
     store.close()
     again, read = UmiVectorStore(persist_dir=str(tmp_path)), []
     monkeypatch.setattr(Ledger, "texts", lambda *arguments, **options: read.append(arguments) or iter(()))
