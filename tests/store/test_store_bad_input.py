@@ -416,6 +416,13 @@ def test_a_url_is_refused_instead_of_becoming_a_folder_of_this_name(path, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+def test_a_path_longer_than_sqlite_can_open_is_named_as_the_cause(tmp_path):
+    folder = tmp_path.joinpath(*["x" * 100] * 6)
+    folder.mkdir(parents=True)
+    with pytest.raises(StoreError, match="no path longer than about 500 bytes"):
+        HybridStore.open(folder / "store")
+
+
 def test_a_folder_with_a_colon_in_its_name_is_no_url(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for path in ("notes: 2024", "./a:/b", tmp_path / "s3:" / "c"):

@@ -77,7 +77,8 @@ def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> Store
         )
     if "unable to open" in message:
         return StoreError(
-            f"{where} cannot be opened ({error}); check its permissions, and how many files this process may open"
+            f"{where} cannot be opened ({error}); check its permissions, and how many files this process may open; "
+            "SQLite opens no path longer than about 500 bytes"
         )
     return StoreError(f"{where}: {error}")
 
