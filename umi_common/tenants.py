@@ -219,12 +219,21 @@ class Tenants(Closing):
                 finally:
                     lock.release()
             for leftover in self._root.glob(f"{REMOVED}*"):
-                while leftover.exists():  # another call may be deleting it, too
-                    with suppress(FileNotFoundError):
-                        shutil.rmtree(leftover.resolve())  # a link may lead to another disk
+                if leftover.is_symlink():
+                    self._delete_link(leftover)
+                else:
+                    _delete_tree(leftover)
         except OSError as error:
             raise StoreError(f"{directory} cannot be deleted ({error.strerror}); check permissions") from error
         return existed
+
+    def _delete_link(self, link: Path) -> None:
+        """Delete a link and the directory it leads to; that directory stays if it is or holds another tenant's."""
+        target = Path(os.path.realpath(link))  # unlike resolve(), it reads a loop of links
+        others = (os.path.realpath(path) for path in (self._root, *self._root.iterdir()) if path != link)
+        if not any(Path(other).is_relative_to(target) for other in others):
+            _delete_tree(target)
+        link.unlink(missing_ok=True)  # a link left behind would lead to the next directory of that name
 
 
 class StoreInUse:
@@ -259,6 +268,12 @@ class StoreInUse:
     def _release_unused(self, opening: asyncio.Future[HybridStore]) -> None:
         if not opening.cancelled() and opening.exception() is None:
             self.__exit__()
+
+
+def _delete_tree(directory: Path) -> None:
+    while directory.exists():  # another call may be deleting it, too
+        with suppress(FileNotFoundError):
+            shutil.rmtree(directory)
 
 
 def _close(slot: _Slot) -> None:

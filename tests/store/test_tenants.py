@@ -500,18 +500,53 @@ def test_removing_a_tenant_deletes_every_file_of_it_and_nobody_elses(tmp_path):
             assert len(store) == 5
 
 
-def test_a_tenant_whose_directory_is_a_link_is_removed_with_its_data(tmp_path):
+def tenants_with(tmp_path, *names):
+    """The directory of tenants that have a chunk each."""
     with Tenants(tmp_path / "tenants") as tenants:
-        for name in ("ann", "bob"):
+        for name in names:
             with tenants.store(name) as store:
                 store.add([Chunk("1", "the code of the safe")])
-    (tmp_path / "disk").mkdir()
-    moved = (tmp_path / "tenants" / "t-ann").rename(tmp_path / "disk" / "ann")
-    (tmp_path / "tenants" / "t-ann").symlink_to(moved)
-    with Tenants(tmp_path / "tenants") as tenants:
+    return tmp_path / "tenants"
+
+
+def moved_behind_a_link(directory, target):
+    target.parent.mkdir(exist_ok=True)
+    directory.rename(target)
+    directory.symlink_to(target)
+    return target
+
+
+def test_a_tenant_whose_directory_is_a_link_is_removed_with_its_data(tmp_path):
+    root = tenants_with(tmp_path, "ann", "bob")
+    moved = moved_behind_a_link(root / "t-ann", tmp_path / "disk" / "ann")
+    with Tenants(root) as tenants:
         assert tenants.remove("ann") is True
         assert "ann" not in tenants and not moved.exists()
         assert tenants.remove("bob") is True
+
+
+def test_a_removed_link_is_gone_so_that_a_later_directory_of_that_name_stays(tmp_path):
+    root = tenants_with(tmp_path, "ann")
+    moved_behind_a_link(root / "t-ann", tmp_path / "disk" / "ann")
+    with Tenants(root) as tenants:
+        tenants.remove("ann")
+    assert list(root.iterdir()) == []
+    tenants_with(tmp_path, "ann", "bob")
+    moved_behind_a_link(root / "t-ann", tmp_path / "disk" / "ann")
+    with Tenants(root) as tenants:
+        tenants.remove("bob")
+        assert tenants.names() == ["ann"]
+
+
+@pytest.mark.parametrize("target", ["t-bob", "."])
+def test_a_removed_link_to_another_tenants_directory_leaves_the_other_tenant_its_data(tmp_path, target):
+    root = tenants_with(tmp_path, "bob")
+    (root / "t-ann").symlink_to(target)
+    with Tenants(root) as tenants:
+        tenants.remove("ann")
+        assert [path.name for path in root.iterdir() if path.is_dir()] == ["t-bob"]
+        with tenants.store("bob") as store:
+            assert len(store) == 1
 
 
 def test_a_tenant_in_use_is_not_removed(tmp_path):
