@@ -11,6 +11,7 @@ import pytest
 from umi_common import Chunk
 from umi_common.sim import HashEmbedder
 from umi_common.stores.chroma import ChromaStore
+from umi_common.stores.lexical.index import LexicalIndex
 
 MODEL = HashEmbedder(8)
 IDS = [f"c{number:02}" for number in range(40)]
@@ -64,3 +65,20 @@ def test_a_record_that_states_no_position_keeps_the_one_it_got_while_it_is_repla
         write(0)
         answers = read_while(write, lambda: store.get(["c01"])[0].position)
     assert set(answers) == {1}
+
+
+def test_a_record_is_read_after_an_update_that_was_interrupted_while_it_replaced_it(collection, monkeypatch):
+    def interrupted(*arguments, **named):
+        raise KeyboardInterrupt
+
+    def write(text: str) -> None:
+        collection.upsert(["c01"], MODEL.embed_documents([text]).tolist(), [{"source": "s"}], [text])
+
+    write("Boat 1.")
+    with ChromaStore(collection, MODEL) as store:
+        store.sync()
+        write("Boat 2.")
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(LexicalIndex, "update", interrupted)
+            store.sync()
+        assert [chunk.text for chunk in (*store.get(["c01"]), *store.last_read(["c01"]))] == ["Boat 2.", "Boat 2."]

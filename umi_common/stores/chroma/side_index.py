@@ -223,7 +223,7 @@ class SideIndex:
         if row is not None and row >= len(rows):  # an update is replacing the record: wait for its snapshot
             with self._write_lock:
                 rows, row = self.snapshot.rows, self.table.row_of(id)
-        return rows, row
+        return rows, None if row is None or row >= len(rows) else row  # `row` stays too large if the update failed
 
     def clause(self, where: Filter | None) -> dict[str, Any] | None:
         """A clause of Chroma's `where`, which passes at least the records whose chunks pass the filter; None: no
