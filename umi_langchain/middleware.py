@@ -29,6 +29,7 @@ from umi_langchain._messages import message_text
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
     from langgraph.config import get_config
+    from langgraph.errors import GraphBubbleUp
     from langgraph.runtime import Runtime
 except ImportError as error:
     raise MissingExtra("langchain", "agents") from error
@@ -289,6 +290,8 @@ def _user_and_thread(runtime: Runtime[Any]) -> tuple[Any, Any]:
 def _warning_if_it_fails(doing: str) -> Iterator[None]:
     try:
         yield
+    except GraphBubbleUp:  # an interrupt
+        raise
     except Exception as error:  # noqa: BLE001 - the agent goes on, whatever fails in the caller's own store
         log_bug("memory", error)
         log.warning("the agent goes on without memory: %s failed with %s", doing, type(error).__name__)

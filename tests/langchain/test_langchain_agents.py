@@ -19,6 +19,7 @@ from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.language_models.fake_chat_models import FakeListChatModel, FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import interrupt
 
 from umi_common.config import UmiConfig
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
@@ -457,6 +458,21 @@ def test_an_agent_goes_on_when_a_store_of_ones_own_fails_with_an_error_of_its_ow
         answer = say(create_agent(model_saying("Hello."), middleware=[memory]), "ann", "t", "private words")
     assert answer["messages"][-1].content == "Hello."
     assert [record.levelname for record in caplog.records].count("WARNING") == 2 and "private" not in caplog.text
+
+
+def test_an_interrupt_of_the_graph_in_a_store_of_ones_own_stops_the_agent_for_the_answer():
+    class Asking(HybridStore):
+        def recall(self, *args, **options):
+            interrupt("May the memory be read?")
+
+        recall_many = recall
+
+    with Asking.open() as store:
+        agent = create_agent(
+            model_saying("Hello."), middleware=[UmiMemoryMiddleware(store)], checkpointer=InMemorySaver()
+        )
+        answer = say(agent, "ann", "t", "What did I say?")
+    assert [asked.value for asked in answer["__interrupt__"]] == ["May the memory be read?"]
 
 
 def embedded(store):
