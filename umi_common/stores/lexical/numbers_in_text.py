@@ -35,6 +35,8 @@ TEXTS_KEPT = 128
 WHOLE = "\ue000"
 """First character of a word that `with_common_forms` inserts as a term: its other characters are not analysed. It is in
 Unicode's private use area; in a text it counts as a space."""
+Form = Callable[[re.Match[str]], str]
+"""The common form of the number that a pattern matched; "": it has none, or is written in it."""
 
 
 def with_common_forms(text: str) -> str:
@@ -42,28 +44,33 @@ def with_common_forms(text: str) -> str:
     before it inserted."""
     if "-\n" in text or "-\r\n" in text:
         text = _CUT_WORD.sub(r"\g<0> \1\2", text)
-    text = _ROMAN_DIGIT.sub(_and_decimal, text)
+    text = _ROMAN_DIGIT.sub(partial(_and_form, _decimal), text)
     if "inus " in text:
         text = _MINUS.sub(r"\g<0>-", text)
-    if any(map(text.lower().__contains__, _WORDS_OF_SPELLED)):
-        text = SPELLED.sub(_and_digits, text)
+    if _may_hold_spelled(text):
+        text = SPELLED.sub(partial(_and_form, _spelled_digits), text)
     if _HINT.search(text) is not None:
-        for hint, pattern, replacement in _STEPS_OF_HINT:
+        for hint, pattern, form in (*_STEPS, *_STEPS_OF_TIMES):
             if hint.search(text) is not None:
-                text = pattern.sub(replacement, text)
+                text = pattern.sub(partial(_and_form, form), text)
     return text
+
+
+def _and_form(form: Form, number: re.Match[str]) -> str:
+    """The number and its form behind it: "6:06 pm 18:06". The number alone if the form is ""."""
+    inserted = form(number)
+    return f"{number[0]} {inserted}" if inserted else number[0]
 
 
 def in_base_units(text: str) -> str:
     """The text with each measure in mm, mg or ml: "1960mm" in place of "1.96 m"."""
-    return _MEASURE.sub(_in_base_unit, text) if _HINT.search(text) else text
+    return MEASURE.sub(_in_base_unit, text) if _HINT.search(text) else text
 
 
 def in_common_forms(text: str) -> str:
     """The text with the common form in place of each measure and time of day: "1960mm", with `WHOLE` before it, for
     "1.96 m", and "18:06" for "6:06 pm"."""
-    text = in_24_hours(text)
-    return _MEASURE.sub(lambda measure: f" {WHOLE}{_in_base_unit(measure)} ", text) if _HINT.search(text) else text
+    return MEASURE.sub(lambda measure: f" {WHOLE}{_in_base_unit(measure)} ", in_24_hours(text))
 
 
 def days_in_words(text: str) -> list[str]:
@@ -75,8 +82,8 @@ def days_in_words(text: str) -> list[str]:
 
 
 def _lower(word: str) -> str:
-    """The word as the tables have it, in lower case and with plain letters: "litre" for "LİTRE". A pattern that ignores
-    case also matches the latter."""
+    """The word as the tables have it, in lower case and with plain letters: "litre" for "LİTRE", which a pattern that
+    ignores case also matches."""
     return with_plain_letters(word).lower()
 
 
@@ -98,13 +105,13 @@ _JOINED_DIGITS = range(8, 25)
 """Other digits are joined if there are so many. More may be a line of a table."""
 
 
-def _and_joined(groups: re.Match[str]) -> str:
-    """For "DE04 2589 5385": "DE04 2589 5385 DE0425895385". Groups that form no number stay as they are."""
+def _joined(groups: re.Match[str]) -> str:
+    """For "DE04 2589 5385": "DE0425895385"; "" for groups that form no number."""
     joined = re.sub(r"[ ()+-]", "", groups[0])
     if _AMOUNT.fullmatch(groups[0]):
-        return f"{groups[0]} {joined.replace(',', '.')}"
+        return joined.replace(",", ".")
     is_number = " " in groups[0] and (joined[0].isalpha() or len(joined) in _JOINED_DIGITS)
-    return f"{groups[0]} {joined}" if is_number and not may_be_date(groups[0]) else groups[0]
+    return joined if is_number and not may_be_date(groups[0]) else ""
 
 
 _TWELVE_HOURS = re.compile(r"(?<![\w.,:/-])(1[0-2]|0?[1-9])(?:[:.]([0-5]\d))? ?([ap])\.?m\b", re.IGNORECASE)
@@ -133,35 +140,28 @@ _ZERO_OF_HOUR = re.compile(r"0(?<![\w.,:/-]0)(?=\d:[0-5]\d(?![\w:]))")
 def in_24_hours(text: str) -> str:
     """A text with its times of day in one form: "17:30" for "5:30 pm" and "17h30", "9:00" for "9 am" and "09:00". What
     is `_DOUBTFUL` stays as it is."""
-    for (hint, pattern, _), form in zip(_STEPS_OF_HINT[-2:], (_of_twelve_hours, _of_clock), strict=True):
+    for hint, pattern, form in _STEPS_OF_TIMES:
         if hint.search(text) is not None:
             text = pattern.sub(partial(_unless_doubtful, form), text)
     return _ZERO_OF_HOUR.sub("", text)
 
 
-def _unless_doubtful(form: Callable[[re.Match[str]], str], time: re.Match[str]) -> str:
-    return time[0] if _DOUBTFUL.match(time.string, time.start()) else form(time)
+def _unless_doubtful(form: Form, time: re.Match[str]) -> str:
+    """The form of a time; the time as it is written if it is `_DOUBTFUL`."""
+    return time[0] if _DOUBTFUL.match(time.string, time.start()) else form(time).rstrip()
 
 
 def _of_twelve_hours(time: re.Match[str]) -> str:
+    """For "6:06 pm": "18:06"."""
     hour = int(time[1]) % 12 + (12 if time[3] in "pP" else 0)
     return f"{hour}:{time[2] or '00'}"
 
 
 def _of_clock(time: re.Match[str]) -> str:
+    """For "18h06": "18:06 ". The space separates it from a word that may follow in Chinese and Japanese."""
     hour = int(time["hour"] or time["h"])
     minute = next(filter(None, time.group("a", "b", "c", "d")), "30" if time["half"] else "00")
-    return f"{hour + 12 if time['pm'] and hour < 12 else hour}:{minute:0>2}"
-
-
-def _and_24_hours(time: re.Match[str]) -> str:
-    """For "6:06 pm": "6:06 pm 18:06"."""
-    return f"{time[0]} {_of_twelve_hours(time)}"
-
-
-def _and_clock(time: re.Match[str]) -> str:
-    """For "18h06": "18h06 18:06 "."""
-    return f"{time[0]} {_of_clock(time)} "
+    return f"{hour + 12 if time['pm'] and hour < 12 else hour}:{minute:0>2} "
 
 
 _ZEROS_OF = {
@@ -179,14 +179,13 @@ _CURRENCY = re.compile(r"(?:[$€£]|\b(?:EUR|USD|GBP|CHF)) ?\Z")
 "5b" is a label, as in "item 5b", and no number of billions."""
 
 
-def _and_whole(number: re.Match[str]) -> str:
-    """For "1.5 million": "1.5 million 1500000"."""
+def _whole(number: re.Match[str]) -> str:
+    """For "1.5 million": "1500000"."""
     before = number.string[max(0, number.start() - 5) : number.start()]
     if number[0].endswith((" m", "-m", "b")) and not _CURRENCY.search(before):
-        return number[0]
+        return ""
     whole, fraction, name = number[1].replace(",", ""), number[2] or "", _lower(number[3] or number[4])
-    digits = f"{whole}{fraction.ljust(_ZEROS_OF[name], '0')}".lstrip("0")
-    return f"{number[0]} {digits or 0}"
+    return f"{whole}{fraction.ljust(_ZEROS_OF[name], '0')}".lstrip("0") or "0"
 
 
 _UNDER_20 = (  # noqa: SIM905 a list would take twenty lines
@@ -206,13 +205,16 @@ SPELLED = re.compile(
     rf"\b(?:{_UNDER_100}(?: (?:{'|'.join(_SCALES)})(?: and)?(?: {_UNDER_100})?)+|{_TENS_AND_ONE})\b", re.IGNORECASE
 )
 """A number of several words: "twenty-six", "eighteen thousand five hundred"."""
-_WORDS_OF_SPELLED = (*_SCALES, *_TENS)
-"""Every match of `SPELLED` holds one of these words. Most texts hold none and are not searched."""
 
 
-def _and_digits(spelled: re.Match[str]) -> str:
-    """For "nine thousand five hundred": "nine thousand five hundred 9500"."""
-    return f"{spelled[0]} {spelled_number(spelled[0])}"
+def _may_hold_spelled(text: str) -> bool:
+    """Whether the text holds a word of which every match of `SPELLED` has one. Most texts hold none."""
+    return any(map(text.lower().__contains__, (*_SCALES, *_TENS)))
+
+
+def _spelled_digits(spelled: re.Match[str]) -> str:
+    """For "nine thousand five hundred": "9500"."""
+    return f"{spelled_number(spelled[0])}"
 
 
 def spelled_number(spelled: str) -> int:
@@ -233,10 +235,10 @@ _SIZE = re.compile(r"(?<![\w.,/-])[A-Za-z]?\d+(?:[.,]\d+)?(?:(?: ?[xX×*] ?| by 
 """Two or three measures of one thing: 20 x 30, 2 by 3 by 4, M8 x 30."""
 
 
-def _and_by(size: re.Match[str]) -> str:
-    """For "20 by 30": "20 by 30 20x30"."""
+def _by(size: re.Match[str]) -> str:
+    """For "20 by 30": "20x30"; "" for "20x30"."""
     joined = re.sub(r" ?(?:[xX×*]|by) ?", "x", size[0]).replace(",", ".")
-    return size[0] if joined == size[0] else f"{size[0]} {joined}"
+    return "" if joined == size[0] else joined
 
 
 _UNITS = {
@@ -262,7 +264,7 @@ _UNITS = {
 }
 """Name of a unit without a plural's s or n -> (base unit, power of ten): a kg is 10 ** 6 mg. µ has two characters."""
 _LONG_UNITS = "|".join(sorted((name for name in _UNITS if len(name) > 1), key=len, reverse=True))
-_MEASURE = re.compile(
+MEASURE = re.compile(
     rf"""(?P<whole> \d (?<![\w.,/:-]\d) (?<!\d[ ]\d)                     # the first digit of a number
            (?: (?<!0)\d{{0,2}} (?:[ ,]\d{{3}})+ (?![\d,]) | \d{{0,8}} ) )   # 1,960 or 1960
          (?: [.,](?P<fraction>\d{{1,6}}) )? [ -]?
@@ -272,11 +274,11 @@ _MEASURE = re.compile(
 """A number before the name of a unit: 1.96 m, 196cm, 2,349 metres, 5-litre."""
 
 
-def _and_in_base_unit(measure: re.Match[str]) -> str:
-    """For "1.96 m": "1.96 m 1960mm " with `WHOLE` before 1960mm. "1960mm" stays: it is analysed to this term anyway."""
+def _term_in_base_unit(measure: re.Match[str]) -> str:
+    """For "1.96 m": "1960mm " with `WHOLE` before it; "" for "1960mm", which is analysed to this term anyway."""
     in_base_unit = _in_base_unit(measure)
     has_it = measure[0] == in_base_unit and "." not in in_base_unit
-    return measure[0] if has_it else f"{measure[0]} {WHOLE}{in_base_unit} "
+    return "" if has_it else f"{WHOLE}{in_base_unit} "
 
 
 def _in_base_unit(measure: re.Match[str]) -> str:
@@ -301,10 +303,10 @@ _NUMBERED_LENGTH = max(map(len, _NUMBERED)) + 1
 """Length of the longest word of `_NUMBERED` and the space before it, in characters."""
 
 
-def _and_decimal(digit: re.Match[str]) -> str:
-    """For " V" behind a word of `_NUMBERED`, as in "Part V": " V 5"; else " V"."""
+def _decimal(digit: re.Match[str]) -> str:
+    """For " V" behind a word of `_NUMBERED`, as in "Part V": "5"; else ""."""
     before = digit.string[max(digit.start() - _NUMBERED_LENGTH, 0) : digit.start()].rpartition(" ")[2]
-    return f"{digit[0]} {_ROMAN[digit[0][1:].upper()]}" if before.lower() in _NUMBERED else digit[0]
+    return _ROMAN[digit[0][1:].upper()] if before.lower() in _NUMBERED else ""
 
 
 _MONTH = rf"(?P<{{}}>{'|'.join(MONTHS)})[a-zä]{{{{0,6}}}}\.?"
@@ -316,28 +318,28 @@ _DATE_IN_WORDS = re.compile(
 """3 March 2026, March 3, 2026. A month is a word that begins with the first three letters of one in English or German:
 "septembre" counts, too."""
 
+
+def _step(hint: str, pattern: re.Pattern[str], form: Form) -> tuple[re.Pattern[str], re.Pattern[str], Form]:
+    """(hint, pattern, form). `hint`, found after a digit, is in each text in which `pattern` finds a number with a
+    form, and is found much faster."""
+    return re.compile(rf"\d (?: {hint} )", re.VERBOSE), pattern, form
+
+
 _STEPS = (
-    (
+    _step(
         r"[ -]?(?i: [kcdmuµμ]?[mgl][sn]?\b | mcg | m(?:i[lck]|[eè]t) | [cz]ent | d[eé][cz][ií] | [ck]h?il | quil "
         r"| gram | lit )",
-        _MEASURE,
-        _and_in_base_unit,
+        MEASURE,
+        _term_in_base_unit,
     ),
-    (r"[ -]?(?i: [kmb]\b | m[nilr] | b[ni] | th | ta )", _ROUND, _and_whole),
-    (r"[ ]?[xX×*][ ]?\d | [ ]by[ ]\d", _SIZE, _and_by),
-    (r"\)?[ ]\(?\d | (?<=[A-Z]{2}\d\d)[ ][A-Z]", _GROUPS, _and_joined),
-    # Times of day stand last; `in_24_hours` takes them from here.
-    (r"[ ]?(?i: a\.?m | p\.?m )", _TWELVE_HOURS, _and_24_hours),
-    (r"[ ]?(?: [hH]\b | [hH][ ]?\d | h(?:ou)?rs | [uU]hr | o'c | [時时點点시] )", _CLOCK, _and_clock),
+    _step(r"[ -]?(?i: [kmb]\b | m[nilr] | b[ni] | th | ta )", _ROUND, _whole),
+    _step(r"[ ]?[xX×*][ ]?\d | [ ]by[ ]\d", _SIZE, _by),
+    _step(r"\)?[ ]\(?\d | (?<=[A-Z]{2}\d\d)[ ][A-Z]", _GROUPS, _joined),
 )
-"""(hint, pattern, replacement), in the order in which they are applied. After a digit, `hint` is found much faster than
-`pattern`; each number behind which `replacement` inserts a form contains a digit and the hint."""
-
-
-def _after_digit(hint: str) -> re.Pattern[str]:
-    return re.compile(rf"\d (?: {hint} )", re.VERBOSE)
-
-
-_HINT = _after_digit("|".join(hint for hint, _, _ in _STEPS))
-"""The hint of any step. Most texts have none, and skip these steps."""
-_STEPS_OF_HINT = [(_after_digit(hint), pattern, replacement) for hint, pattern, replacement in _STEPS]
+_STEPS_OF_TIMES = (
+    _step(r"[ ]?(?i: a\.?m | p\.?m )", _TWELVE_HOURS, _of_twelve_hours),
+    _step(r"[ ]?(?: [hH]\b | [hH][ ]?\d | h(?:ou)?rs | [uU]hr | o'c | [時时點点시] )", _CLOCK, _of_clock),
+)
+"""The steps of `with_common_forms` in their order; those of times of day are the last."""
+_HINT = re.compile("|".join(hint.pattern for hint, _, _ in (*_STEPS, *_STEPS_OF_TIMES)), re.VERBOSE)
+"""The hint of any step. Most texts have none, and skip all steps."""
