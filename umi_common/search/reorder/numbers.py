@@ -25,11 +25,10 @@ from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, words_in
 from umi_common.stores.lexical.languages import ENGLISH, all_function_words, function_words
 from umi_common.stores.lexical.numbers_in_text import (
     BELOW_100,
+    MEASURE,
     SPELLED,
-    WHOLE,
     in_24_hours,
     in_base_units,
-    in_common_forms,
     spelled_number,
 )
 from umi_common.times import with_plain_letters
@@ -55,18 +54,13 @@ BESIDE_DIGITS = re.compile(r"v(?=\d+\.\d)|(?<=\d)(?:st|nd|rd|th)$", re.IGNORECAS
 """The v before a version, and the ending of an ordinal."""
 LETTERS_AND_NUMBER = re.compile(r"[^\W\d_]{2,}(\d{3,})")
 """A code of one word, such as "HIS258". With fewer digits it is mostly a name: "Python3", "utf8"."""
-ORDINALS = {name: f"{number}th" for number, name in enumerate(DAY_ORDINALS, start=1) if number > 1}
-"""Name of an ordinal -> what is read in its place: 2th for "second". "First" is mostly no number."""
 DIGITS_OF = {
-    **{"first": "1", "1st": "1", "2nd": "2", "3rd": "3", "21st": "21", "22nd": "22", "23rd": "23", "31st": "31"},
-    **{f"{number}th": f"{number}" for number in range(4, 31)},
-    **{name: digits.removesuffix("th") for name, digits in ORDINALS.items()},
     **{name: f"{number}" for name, number in {"zero": 0, **BELOW_100}.items()},
+    **{name: f"{number}" for number, name in enumerate(DAY_ORDINALS, start=1)},
+    **{f"{number}{ending}": f"{number}" for number in range(1, 32) for ending in ("st", "nd", "rd", "th")},
 }
 """Name of a number or an ordinal -> its digits: "4" for "four", "fourth" and "4th"."""
-NAMES_OF = {number: [name for name, digits in DIGITS_OF.items() if digits == number] for number in DIGITS_OF.values()}
-"""Digits of a number -> its names and ordinals."""
-_NAME = "|".join([*ORDINALS, "zero", *BELOW_100]).replace("-", "[ -]")
+_NAME = "|".join([*DAY_ORDINALS[1:], "zero", *BELOW_100]).replace("-", "[ -]")  # "first" is mostly no number
 NUMBER_NAME = re.compile(rf"{SPELLED.pattern}|(?<![\w-])(?:{_NAME})(?![\w-])", re.IGNORECASE)
 ROMAN = {
     tens + ones: f"{10 * ten + one}"
@@ -98,7 +92,7 @@ def reader_of_numbers(query: str) -> Callable[[str], str]:
     """The function by which a query and texts are read, so that their numbers have one form: "17:30" as by
     `reader_of_times`, "4 GB" for "4GB" and, if the query has a measure and no range, "800mm" for "80 cm"."""
     of_times = reader_of_times(query)
-    of_measures = in_base_units if WHOLE in in_common_forms(query) and not ranges_in(query) else str
+    of_measures = in_base_units if MEASURE.search(of_times(query)) and not ranges_in(query) else str
     return lambda text: JOINED_WORD.sub(" ", of_measures(of_times(text)))
 
 
@@ -115,7 +109,7 @@ def numbers_sought(query: str) -> re.Pattern[str] | None:
     as_one = "|".join([*labelled, *ranges_in(query)[:PARTS_MAX]])
     numbers = _numbers(query)
     alone = (f"v?{re.escape(number)}(?:st|nd|rd|th)?" for number in numbers)
-    names = (name for number in numbers for name in NAMES_OF.get(number, ()))
+    names = (name for name, digits in DIGITS_OF.items() if digits in numbers and name[0].isalpha())
     roman = (pattern for number in numbers if number in IN_ROMAN for pattern in _in_roman(number, query))
     either = "|".join([*([f"(?P<as_one>{as_one})"] if as_one else ()), *alone, *names, *roman, *_letters(query)])
     return re.compile(rf"(?:{either})(?!\w|[.,:-]\d)", re.IGNORECASE) if either else None
@@ -133,10 +127,13 @@ def _numbers(query: str) -> list[str]:
 
 
 def _digits_of(name: re.Match[str]) -> str:
-    """A number name in digits; as it is for a quantity, which no label precedes: "two events", "in two events"."""
-    ordinal = ORDINALS.get(with_plain_letters(name[0]).lower().replace(" ", "-"))
+    """A number name in digits, "2th" for "second"; as it is for a quantity, which no label precedes: "two events", "in
+    two events"."""
+    plain = with_plain_letters(name[0]).lower().replace(" ", "-")
+    if plain in DAY_ORDINALS:
+        return f"{DIGITS_OF[plain]}th"
     is_quantity = all_function_words().issuperset(words_in(name.string[: name.start()])[-1:])
-    return ordinal or (name[0] if is_quantity else f"{spelled_number(name[0])}")
+    return name[0] if is_quantity else f"{spelled_number(plain)}"
 
 
 def ranges_in(text: str) -> list[str]:
