@@ -172,7 +172,7 @@ class MetadataColumns:
                 asked.setdefault(each.key, set()).update(_kinds(value for value in alternatives if value not in EMPTY))
         found: dict[str, tuple[str, str]] = {}
         for key, kinds in asked.items():
-            held = self._columns[key].kinds()
+            held = self._columns[key].kinds(unless=kinds)
             if kinds and kinds.isdisjoint(held):
                 found[key] = (" or ".join(sorted(kinds)), " or ".join(sorted(held)))
         return found
@@ -252,8 +252,10 @@ class _Column:
         self._codes.extend(np.full(max(0, stop - len(self._codes.view)), NO_VALUE))
         self._codes.view[np.asarray(rows, dtype=np.int64)] = codes
 
-    def kinds(self) -> set[str]:
-        return _kinds(self._values)
+    def kinds(self, *, unless: set[str]) -> set[str]:
+        """The kinds of all values; of the first value alone if its kind is in `unless`, to keep it fast."""
+        first = _kinds(self._values[:2])  # None is at NO_VALUE
+        return _kinds(self._values) if first.isdisjoint(unless) else first
 
     def mask(self, comparison: Comparison, start: int, stop: int) -> Mask:
         """(stop - start,) whether each of the rows start..stop-1 passes; their codes must be set."""
