@@ -51,6 +51,8 @@ def heading(text: str) -> str | None:
     path = _PATH.match(text)
     start = path.end() if path else 0
     beginning = text[start : start + HEADING_CHARACTERS]
+    if "." not in beginning and "\n" not in beginning:  # no heading; speech without signs is read four times as fast
+        return None
     found = _TITLE.match(beginning) or _HEADING.match(beginning)
     if found is None:
         return None
