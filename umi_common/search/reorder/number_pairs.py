@@ -42,6 +42,7 @@ from umi_common.search.reorder.numbers import (
     labelled_numbers,
     numbers_sought,
     reader_of_numbers,
+    spelled_in_digits,
 )
 from umi_common.search.reorder.words import (
     DIGITS,
@@ -102,7 +103,7 @@ class QueryPairs(NamedTuple):
     no function word other than "no."."""
     terms_of: TermsOf
     read: Callable[[str], str]
-    """`numbers.reader_of_numbers`, by which the texts are read."""
+    """`numbers.reader_of_numbers` and `numbers.spelled_in_digits`, by which the texts are read."""
 
 
 def candidates_read(pool: Pool, order: Ints) -> int:
@@ -126,7 +127,8 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
             *((_terms(word, terms_of), (number,)) for number, word in ORDINAL.findall(query)),
         ]
     )
-    return QueryPairs(found, pairs, _labels_of_numbers(query, found, terms_of), terms_of, read) if pairs else None
+    labels = _labels_of_numbers(query, found, terms_of)
+    return QueryPairs(found, pairs, labels, terms_of, lambda text: spelled_in_digits(read(text))) if pairs else None
 
 
 def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, re.Pattern[str]]:

@@ -6,7 +6,7 @@ parts ("v3.2"). The query may name it ("night eight"). These forms of a number a
     "3.2"            "v3.2"
     "HIS 258"        "HIS258"
     "Henry 8"        "Henry VIII", up to "XXXIX"
-    "4th"            "4", "four", "fourth"
+    "42nd"           "42", "forty-two", "forty-second"
     "80 cm"          "80cm", "0.8 m": see `reader_of_numbers`
     "5-10"           "5 to 10", "between 5 and 10": a range
     "5:10"           "5 (10)", for "chapter 5, verse 10" or "verse 10 of chapter 5": labelled numbers
@@ -29,6 +29,7 @@ from umi_common.stores.lexical.numbers_in_text import (
     SPELLED,
     in_24_hours,
     in_base_units,
+    may_hold_spelled,
     spelled_number,
 )
 from umi_common.times import with_plain_letters
@@ -54,14 +55,23 @@ BESIDE_DIGITS = re.compile(r"v(?=\d+\.\d)|(?<=\d)(?:st|nd|rd|th)$", re.IGNORECAS
 """The v before a version, and the ending of an ordinal."""
 LETTERS_AND_NUMBER = re.compile(r"[^\W\d_]{2,}(\d{3,})")
 """A code of one word, such as "HIS258". With fewer digits it is mostly a name: "Python3", "utf8"."""
-DIGITS_OF = {
-    **{name: f"{number}" for name, number in {"zero": 0, **BELOW_100}.items()},
-    **{name: f"{number}" for number, name in enumerate(DAY_ORDINALS, start=1)},
-    **{f"{number}{ending}": f"{number}" for number in range(1, 32) for ending in ("st", "nd", "rd", "th")},
+TENS = [name for name, number in BELOW_100.items() if number >= 20]
+ORDINALS = {
+    **{name: number for number, name in enumerate(DAY_ORDINALS[:19], start=1)},
+    **{f"{name[:-1]}ieth": BELOW_100[name] for name in TENS},
 }
-"""Name of a number or an ordinal -> its digits: "4" for "four", "fourth" and "4th"."""
-_NAME = "|".join([*DAY_ORDINALS[1:], "zero", *BELOW_100]).replace("-", "[ -]")  # "first" is mostly no number
-NUMBER_NAME = re.compile(rf"{SPELLED.pattern}|(?<![\w-])(?:{_NAME})(?![\w-])", re.IGNORECASE)
+"""Ordinal of one word -> its number: 2 for "second", 40 for "fortieth"."""
+DIGITS_OF = {
+    **{name: f"{number}" for name, number in {"zero": 0, **BELOW_100, **ORDINALS}.items()},
+    **{f"{number}{ending}": f"{number}" for number in range(1, 100) for ending in ("st", "nd", "rd", "th")},
+}
+"""Number or ordinal of one word -> its digits: "4" for "four", "fourth" and "4th"."""
+NUMBER_NAME = re.compile(
+    rf"{SPELLED.pattern}|(?<![\w-])(?:(?:{'|'.join(TENS)})[ -](?:{'|'.join(DAY_ORDINALS[:9])})"
+    rf"|{'|'.join(['zero', *BELOW_100, *list(ORDINALS)[1:]])})(?![\w-])",
+    re.IGNORECASE,
+)
+"""A name of a number or an ordinal below 100, or a number with a name of `SPELLED`. "First" is mostly no number."""
 ROMAN = {
     tens + ones: f"{10 * ten + one}"
     for ten, tens in enumerate(("", "x", "xx", "xxx"))
@@ -70,16 +80,28 @@ ROMAN = {
 }
 """Roman number -> the same number in digits."""
 IN_ROMAN = {number: roman for roman, number in ROMAN.items()}
-ROMAN_NUMBER = re.compile(r"(?<!\w)(\w+) (I(?!\s*\w)|[VX]|[IVX]{2,}|[ivx]{2,})(?!\w|['.-]\w)")
-"""A word and what may be a Roman number: "Louis XIV", "phonetics ii". "I" before a word is a pronoun, as in "the day I
+ROMAN_NUMBER = re.compile(r"(?<!\w)(\w+)\.? (I(?!\s*\w)|[VX]|[IVX]{2,}|[ivx]{2,})(?!\w|['.-]\w)")
+"""A word and what may be a Roman number: "Louis XIV", "vol. ii". "I" before a word is a pronoun, as in "the day I
 left"."""
 BEFORE_ONE = re.compile(r"(?<![^\W\d_])([^\W\d_]+) (?:1|I(?!\s*\w))(?!\w|[.,:-]\d|')")
 """The word before 1 or I."""
 
 
 def in_digits(query: str) -> str:
-    """A query with its number names in digits: "night eight" as "night 8"."""
-    return NUMBER_NAME.sub(_digits_of, query)
+    """A query with its number names in digits: "night eight" as "night 8". A quantity, which no label precedes, stays:
+    "two events", "in two events"."""
+
+    def digits_of(name: re.Match[str]) -> str:
+        digits = _digits_of(name)
+        is_quantity = all_function_words().issuperset(words_in(query[: name.start()])[-1:])
+        return name[0] if is_quantity and digits.isdecimal() else digits
+
+    return NUMBER_NAME.sub(digits_of, query)
+
+
+def spelled_in_digits(text: str) -> str:
+    """A text with its number names in digits if one may have several words: "twenty-five", "one hundred"."""
+    return NUMBER_NAME.sub(_digits_of, text) if may_hold_spelled(text) else text
 
 
 def reader_of_times(query: str) -> Callable[[str], str]:
@@ -127,13 +149,11 @@ def _numbers(query: str) -> list[str]:
 
 
 def _digits_of(name: re.Match[str]) -> str:
-    """A number name in digits, "2th" for "second"; as it is for a quantity, which no label precedes: "two events", "in
-    two events"."""
-    plain = with_plain_letters(name[0]).lower().replace(" ", "-")
-    if plain in DAY_ORDINALS:
-        return f"{DIGITS_OF[plain]}th"
-    is_quantity = all_function_words().issuperset(words_in(name.string[: name.start()])[-1:])
-    return name[0] if is_quantity else f"{spelled_number(plain)}"
+    """A number name in digits: "25" for "twenty-five", "42th" for "forty-second"."""
+    *tens, last = re.findall("[a-z]+", with_plain_letters(name[0]).lower())
+    if last in ORDINALS:
+        return f"{sum(BELOW_100[word] for word in tens) + ORDINALS[last]}th"
+    return f"{spelled_number(name[0])}"
 
 
 def ranges_in(text: str) -> list[str]:

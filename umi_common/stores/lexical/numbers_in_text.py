@@ -47,7 +47,7 @@ def with_common_forms(text: str) -> str:
     text = _ROMAN_DIGIT.sub(partial(_and_form, _decimal), text)
     if "inus " in text:
         text = _MINUS.sub(r"\g<0>-", text)
-    if _may_hold_spelled(text):
+    if may_hold_spelled(text):
         text = SPELLED.sub(partial(_and_form, _spelled_digits), text)
     if _HINT.search(text) is not None:
         for hint, pattern, form in (*_STEPS, *_STEPS_OF_TIMES):
@@ -207,7 +207,7 @@ SPELLED = re.compile(
 """A number of several words: "twenty-six", "eighteen thousand five hundred"."""
 
 
-def _may_hold_spelled(text: str) -> bool:
+def may_hold_spelled(text: str) -> bool:
     """Whether the text holds a word of which every match of `SPELLED` has one. Most texts hold none."""
     return any(map(text.lower().__contains__, (*_SCALES, *_TENS)))
 
