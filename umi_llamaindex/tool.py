@@ -153,8 +153,8 @@ def _with_file_names(chunks: Sequence[Chunk]) -> dict[str, Chunk]:
 
 
 def _names(chunk: Chunk) -> list[str | None]:
-    """Names for a chunk's source: "FILE" or "FILE, page N", from the metadata that LlamaIndex's readers write; this
-    with the file's path; this with the source. Only the source, if the metadata has no file name."""
+    """Names for a chunk's source: "FILE" or "FILE, page N", from the metadata that LlamaIndex's readers write; then the
+    same with the file's path, and with the source, in brackets. Only the source, if the metadata has no file name."""
     name, page, path = map(chunk.metadata.get, ("file_name", "page_label", FILE_PATH))
     if name is None:
         return [chunk.source]
@@ -166,4 +166,4 @@ def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a call by name. The first positional argument, else the argument `input`, is the query."""
     named = dict(kwargs)
     query = args[0] if args else named.pop("input", None)
-    return named if query is None else {"query": query, **named}
+    return named if query is None else {**named, "query": query}

@@ -75,6 +75,11 @@ async def test_umis_own_tool_takes_a_limit_a_filter_and_a_period(retriever, monk
     assert {"query", "limit", "filter", "start", "end"} == set(tool.metadata.get_parameters_dict()["properties"])
 
 
+def test_the_positional_argument_is_the_query_beside_an_argument_of_this_name(retriever):
+    found = create_umi_tool(retriever).call("where does Bob live?", query="boat")
+    assert found.content == create_umi_tool(retriever).call("where does Bob live?").content
+
+
 def test_the_tool_cannot_widen_what_its_retriever_may_see(retriever):
     anns = UmiRetriever.from_store(
         retriever.umi.store, filters={"user": "ann"}, time_range=(MAY, MAY + timedelta(days=2))
