@@ -9,11 +9,11 @@ A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself, bec
 parts. So are the two numbers of a range ("5-10"), and two labelled numbers beside each other ("chapter 5, verse 10").
 For candidate i with score(i) > 0:
 
-    final(i) = `words.raised` of score(i), + `words.best_added`, both with `words.earlier_first` of g
+    final(i) = words.raised(score, g)(i) + words.best_added(score, g, key)(i), after words.earlier_first has changed g
     g(p, i) = 1 - offset of the number / length of the text, for the first pair p in candidate i; 0 if i does not hold p
     key(p) = ramp(x, 0.5, 0.9): 0 up to x = 0.5, 1 from x = 0.9 on, and linear between
-    x = the share, of the candidates that do not hold p, that holds the word of p before another number; 0 if the number
-        of p stands before its word ("7 days"), because quantities in a question are often not exact
+    x = of the candidates that do not hold p, the share with the word of p before another number; 0 if the number of p
+        stands before its word ("7 days"), because quantities in a question are often not exact
 
 g is larger near the start of a text, because a text mostly names its subject first ("revision 7 ... replaces revision
 5"). If nearly every candidate is a "sample" with a number, the number of a sample is its key: it says more than all
@@ -72,7 +72,6 @@ WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
 """A word, or a sign that stands for one."""
 NUMBER_WORDS = frozenset({"no", "nr", "num", "number", "nº", "numéro", "número", "numero", "nummer", "#"})
 """Words between a label and its number: "minutes no. 5" also holds the pair of "minutes 5"."""
-NUMBER_WORD = "|".join(map(re.escape, sorted(NUMBER_WORDS)))
 ABBREVIATION_LETTERS = (2, 3, 4)
 """Numbers of letters of an abbreviated label: "rev. 5" is the same pair as "revision 5"."""
 SECTIONS = ("section", "sección", "secção", "sezion", "sectie", "paragra", "parágra", "párra", "artikel")
@@ -99,8 +98,8 @@ class QueryPairs(NamedTuple):
     """`numbers.numbers_sought`."""
     pairs: frozenset[Pair]
     before_any: Mapping[Pair, re.Pattern[str]]
-    """By pair of a label and a number behind it: matches the label before any number in a text. A label is a word, but
-    no function word other than "no."."""
+    """Pair of a label and the number behind it -> a pattern of the label before any number. A label is a word; of the
+    function words, only those of `NUMBER_WORDS` are labels."""
     terms_of: TermsOf
     read: Callable[[str], str]
     """`numbers.reader_of_numbers` and `numbers.spelled_in_digits`, by which the texts are read."""
@@ -134,13 +133,14 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
 def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, re.Pattern[str]]:
     """`QueryPairs.before_any` of a query."""
     patterns: dict[Pair, re.Pattern[str]] = {}
+    number_word = "|".join(map(re.escape, sorted(NUMBER_WORDS)))
     for pair in pairs_in_text(query, numbers, lambda word: [bare(word).lower()]):
         label = pair[0][0]
         if not (label.isalpha() and DIGITS.search("".join(pair[1]))) or label in all_function_words() - NUMBER_WORDS:
             continue
         term = _terms(label, terms_of)
         start = re.escape(term[0] if label.startswith(term[0]) else label)  # "sample" also matches "samples"
-        pattern = rf"(?<![^\W_]){start}[^\W\d_]*(?:\W{{1,3}}(?:(?:{NUMBER_WORD})\W{{1,3}})?(?:v?\d|[ivx]+\b)|\d{{3}})"
+        pattern = rf"(?<![^\W_]){start}[^\W\d_]*(?:\W{{1,3}}(?:(?:{number_word})\W{{1,3}})?(?:v?\d|[ivx]+\b)|\d{{3}})"
         patterns[term, pair[1]] = re.compile(pattern, re.IGNORECASE)
     return patterns
 

@@ -221,6 +221,5 @@ def _is_number(part: str) -> bool:
 
 
 def canonical(number: str) -> str:
-    """A number in digits, without the v of a version or the ending of an ordinal: "3.2" for "v3.2", "2" for "2nd" and
-    "two"."""
+    """The one form of a number: "14" for "xiv", "2" for "two", "second" and "2nd", "3.2" for "v3.2"."""
     return ROMAN.get(number) or DIGITS_OF.get(number) or BESIDE_DIGITS.sub("", number)

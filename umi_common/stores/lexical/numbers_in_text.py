@@ -48,7 +48,7 @@ def with_common_forms(text: str) -> str:
     if "inus " in text:
         text = _MINUS.sub(r"\g<0>-", text)
     if may_hold_spelled(text):
-        text = SPELLED.sub(partial(_and_form, _spelled_digits), text)
+        text = SPELLED.sub(lambda spelled: f"{spelled[0]} {spelled_number(spelled[0])}", text)
     if _HINT.search(text) is not None:
         for hint, pattern, form in (*_STEPS, *_STEPS_OF_TIMES):
             if hint.search(text) is not None:
@@ -210,11 +210,6 @@ SPELLED = re.compile(
 def may_hold_spelled(text: str) -> bool:
     """Whether the text holds a word of which every match of `SPELLED` has one. Most texts hold none."""
     return any(map(text.lower().__contains__, (*_SCALES, *_TENS)))
-
-
-def _spelled_digits(spelled: re.Match[str]) -> str:
-    """For "nine thousand five hundred": "9500"."""
-    return f"{spelled_number(spelled[0])}"
 
 
 def spelled_number(spelled: str) -> int:
