@@ -56,10 +56,7 @@ BESIDE_DIGITS = re.compile(r"v(?=\d+\.\d)|(?<=\d)(?:st|nd|rd|th)$", re.IGNORECAS
 LETTERS_AND_NUMBER = re.compile(r"[^\W\d_]{2,}(\d{3,})")
 """A code of one word, such as "HIS258". With fewer digits it is mostly a name: "Python3", "utf8"."""
 TENS = [name for name, number in BELOW_100.items() if number >= 20]
-ORDINALS = {
-    **{name: number for number, name in enumerate(DAY_ORDINALS[:19], start=1)},
-    **{f"{name[:-1]}ieth": BELOW_100[name] for name in TENS},
-}
+ORDINALS = dict(zip([*DAY_ORDINALS[:19], *(f"{name[:-1]}ieth" for name in TENS)], BELOW_100.values(), strict=True))
 """Ordinal of one word -> its number: 2 for "second", 40 for "fortieth"."""
 DIGITS_OF = {
     **{name: f"{number}" for name, number in {"zero": 0, **BELOW_100, **ORDINALS}.items()},

@@ -194,10 +194,7 @@ _UNDER_20 = (  # noqa: SIM905 a list would take twenty lines
 ).split()
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905
 _SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000}
-BELOW_100 = {
-    **{name: value for value, name in enumerate(_UNDER_20, start=1)},
-    **{name: 10 * value for value, name in enumerate(_TENS, start=2)},
-}
+BELOW_100 = dict(zip([*_UNDER_20, *_TENS], [*range(1, 20), *range(20, 100, 10)], strict=True))
 """Word -> its number, for the numbers below 100 that are one word."""
 _TENS_AND_ONE = rf"(?:{'|'.join(_TENS)})[ -](?:{'|'.join(_UNDER_20[:9])})"
 _UNDER_100 = rf"(?:{_TENS_AND_ONE}|{'|'.join(BELOW_100)})"
