@@ -96,7 +96,7 @@ ENDINGS = (
     Ending(_words("if whether"), after=FIND),  # do you know if |
     Ending(SAY - NOUNS, seen=TEXT),  # which page mentions |
     Ending(NOUNS, after=THAT, seen=TEXT),  # papers that cover |, but not "text cover letter"
-    Ending(NOUNS, after=TEXT, seen=_words("do does")),  # does the page state |
+    Ending(NOUNS, after=TEXT, seen=_words("do does what which")),  # which pages state |
     Ending(FIND, seen=PERSONS),  # did we find |
     Ending(EXPLAIN, seen=YOU),  # can you explain |, but "can I recall an email" asks about recalling
 )
