@@ -330,3 +330,17 @@ def test_a_floor_is_found_however_its_number_is_written(asked):
             if text not in umi.search(f"What is on the {asked.format(*number)} of the {building}?", limit=4).ids
         ]
         assert lost == []
+
+
+def test_a_floor_by_its_ordinal_is_found_before_a_floor_with_so_many_people():
+    floors = "first 2nd third 4th fifth 6th seventh eighth".split()  # noqa: SIM905
+    people = "three four five two one two two three".split()  # noqa: SIM905
+    clubs = "rowing", "chess", "garden", "film"
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for club in clubs:
+            for number, (floor, count) in enumerate(zip(floors, people, strict=True), start=1):
+                text = f"At the {club} club, the {floor} floor was warm in autumn; {count} people complained."
+                store.add([Chunk(f"{club} {number}", text)])
+        asked = [(club, number) for club in clubs for number in range(1, 9)]
+        found = [umi.search(f"how was the floor {number} at the {club} club?").ids[0] for club, number in asked]
+        assert found == [f"{club} {number}" for club, number in asked]

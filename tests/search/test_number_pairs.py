@@ -120,6 +120,21 @@ def test_an_abbreviated_label_is_the_same_label(query, text):
 @pytest.mark.parametrize(
     ("query", "text"),
     [
+        ("chapter 1 of the novel", "One of the novels has no chapter"),
+        ("version 2 is out", "Two is company"),
+        ("the old kettle, the first one for me", "One for Tom, one for me"),
+        ("on the 4th of July", "Four of us met in July"),
+        ("on the second of May", "We are second to none"),
+    ],
+)
+def test_a_number_with_a_function_word_is_no_pair(query, text):
+    asked = query_pairs(query, terms_of)
+    assert asked is None or asked.pairs.isdisjoint(pairs_in_text(text, asked.numbers, terms_of))
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
         ("a mattress, 80cm", "Mattress, 80 cm, red"),
         ("a mattress of 0.8 m", "Mattress, 80 cm, red"),
         ("a bottle of 1.5 l", "Bottle (1500ml)"),
@@ -129,6 +144,8 @@ def test_an_abbreviated_label_is_the_same_label(query, text):
         ("the fourth floor", "Floor 4 houses the archive"),
         ("the 1st floor", "The first floor houses the archive"),
         ("2 years of warranty", "Two years of warranty"),
+        ("floor 4", "The 4th floor houses the archive"),
+        ("room 2", "The second room houses the archive"),
     ],
 )
 def test_a_number_is_read_in_any_unit_and_by_its_name(query, text):

@@ -61,7 +61,7 @@ from umi_common.pool import Bools
 from umi_common.runtime.forks import cached_property
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best, inserted
-from umi_common.search.reorder.numbers import DIGITS_OF
+from umi_common.search.reorder.numbers import DIGITS_OF, ORDINAL_ENDINGS
 from umi_common.search.reorder.sources.next_chunks import asks
 from umi_common.search.reorder.words import TEXTS_KEPT, words_in
 from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
@@ -221,8 +221,12 @@ def words_with_numbers(text: str) -> tuple[str, ...]:
 
 
 def names_in_digits(words: Sequence[str]) -> tuple[str, ...]:
-    """The words, with each name of a number in digits: "4" for "fourth"."""
-    return tuple([DIGITS_OF.get(word, word) for word in words])
+    """The words, with each name of a number in digits; an ordinal's behind its word: "floor 4", "fourth floor"."""
+    found = [DIGITS_OF.get(word, word) for word in words]
+    for at, (word, after) in enumerate(pairwise(words)):
+        if word in DIGITS_OF and word.endswith(ORDINAL_ENDINGS) and after not in all_function_words():
+            found[at : at + 2] = after, found[at]
+    return tuple(found)
 
 
 def joined_in(text: str) -> frozenset[str]:

@@ -2,8 +2,8 @@
 
 For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
 number pair is a number or a single letter ("Annex B"), together with the word or sign beside it, which is compared by
-its terms. An ordinal of the query ("the ninth night", "2nd century") is sought on both sides of the word. `numbers` has
-the forms of a number.
+its terms. An ordinal before a word ("the ninth night") is also the pair of the word and the number ("night 9"). Names
+of numbers, ordinals and letters form no pair with a function word: "one of them". `numbers` has the forms of a number.
 
 A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its
 parts. So are the two numbers of a range ("5-10"), and two labelled numbers beside each other ("chapter 5, verse 10").
@@ -36,6 +36,7 @@ from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, FAR_CANDIDATES, Best
 from umi_common.search.reorder.numbers import (
     LETTERS_AND_NUMBER,
+    ORDINAL_ENDINGS,
     SEVERAL_PARTS,
     canonical,
     in_digits,
@@ -54,7 +55,7 @@ from umi_common.search.reorder.words import (
     raised,
     up_to_last,
 )
-from umi_common.stores.lexical.languages import all_function_words
+from umi_common.stores.lexical.languages import ENGLISH, all_function_words, function_words
 
 RECORD_TERMS_MAX, HOLDING_SHARE = 100, 0.6
 """Texts are read up to the last of the first `FAR_CANDIDATES` candidates that has at most `RECORD_TERMS_MAX` terms and
@@ -62,8 +63,6 @@ at least this share of the best BM25: if each record holds "item 1", the record 
 OCCURRENCES_MAX = 500
 """Largest number of occurrences of the query's numbers that are read in a text: so many take about 7 ms. Only long
 tables hold more."""
-ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\s+([^\W\d_]+)", re.IGNORECASE)
-"""An ordinal and the word behind it: "9th night"."""
 YEAR = re.compile(r"\d{4}")
 """A number whose word may stand before or after it: "2021 edition" and "edition 2021" are one pair."""
 PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
@@ -123,7 +122,6 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
         [
             *(pair for pair in pairs_in_text(query, found, terms_of) if pair[0] != ANY_LABEL),
             *(((":".join(each),), ()) for each in labelled_numbers(query)),
-            *((_terms(word, terms_of), (number,)) for number, word in ORDINAL.findall(query)),
         ]
     )
     labels = _labels_of_numbers(query, found, terms_of)
@@ -174,17 +172,28 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
         if len(before) > 1 and (bare(before[1]) or before[1]).lower() not in NUMBER_WORDS:
             del before[0]
         after = WORD.search(text, match.end(), match.end() + WORD_LENGTH)
+        is_ordinal = match[0].lower().endswith(ORDINAL_ENDINGS)
+        if is_ordinal or match[0].isalpha():
+            before = [word for word in before if not _is_function_word(word)]
+            after = None if after is None or _is_function_word(after[0]) else after
         here: list[Pair] = [(_terms(word, terms_of), number) for word in before]
         if NUMBERS_ITS_LINE.match(text, start) and LINE_BEFORE.search(text, max(0, start - WORD_LENGTH), start):
             here.append((ANY_LABEL, number))
         if after is not None:
             beside = _terms(after[0], terms_of)
-            here.append((beside, number) if YEAR.fullmatch(number[0]) else (number, beside))
+            if YEAR.fullmatch(number[0]) or is_ordinal:
+                here.append((beside, number))
+            if not YEAR.fullmatch(number[0]):
+                here.append((number, beside))
         if SEVERAL_PARTS.search(match[0]):
             here.append((number, ()))
         for pair in here:
             pairs.setdefault(pair, g)
     return pairs
+
+
+def _is_function_word(word: str) -> bool:
+    return bare(word).lower() in function_words([ENGLISH])
 
 
 def _ends_a_code(text: str, number: re.Match[str]) -> bool:

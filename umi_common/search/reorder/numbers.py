@@ -58,9 +58,11 @@ LETTERS_AND_NUMBER = re.compile(r"[^\W\d_]{2,}(\d{3,})")
 TENS = [name for name, number in BELOW_100.items() if number >= 20]
 ORDINALS = dict(zip([*DAY_ORDINALS[:19], *(f"{name[:-1]}ieth" for name in TENS)], BELOW_100.values(), strict=True))
 """Ordinal of one word -> its number: 2 for "second", 40 for "fortieth"."""
+ORDINAL_ENDINGS = ("st", "nd", "rd", "th")
+"""How an ordinal ends, in digits or as a name; the name of no other number in `DIGITS_OF` ends so."""
 DIGITS_OF = {
     **{name: f"{number}" for name, number in {"zero": 0, **BELOW_100, **ORDINALS}.items()},
-    **{f"{number}{ending}": f"{number}" for number in range(1, 100) for ending in ("st", "nd", "rd", "th")},
+    **{f"{number}{ending}": f"{number}" for number in range(1, 100) for ending in ORDINAL_ENDINGS},
 }
 """Number or ordinal of one word -> its digits: "4" for "four", "fourth" and "4th"."""
 NUMBER_NAME = re.compile(
