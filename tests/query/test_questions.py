@@ -54,12 +54,13 @@ SEVERAL = [
         ("Which valve must I\nclose before I open the pump?",),
     ),
     ("my boiler leaks in the cellar\nhow do i close the valve", ("how do i close the valve",)),
+    ("what is the price of the bike\nplease tell me about helmets", ("what is the price of the bike",)),
     ("We met Ann. Where is the gas meter? What do you think? Does that work for you?", ("Where is the gas meter?",)),
 ]
 ONE = [
     "Who wrote the anthem?",
     "Which roofers did Mira call\nfor the new house?",
-    "what chemical kinetic system is\n  applicable to hypersonic flow",
+    "what chemical kinetic system is\n  applicable to hypersonic flow .",
     "What is the fare, and the reservation fee, from Rome to Naples on a Sunday?",
     "Which team won when Ann and Bob played?",
     "boat number 7",
