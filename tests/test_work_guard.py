@@ -20,6 +20,8 @@ from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.files import index
 from umi_common.sim import CountingEmbedder, HashEmbedder, ScriptedLLM
+from umi_common.stores import corpus_stats as calibration
+from umi_common.stores.dense import cosines as dense
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.bm25 import RowScorer
 from umi_common.stores.lexical.index import LexicalIndex
@@ -150,6 +152,21 @@ def test_a_batch_embeds_once_and_reads_chunks_once(umi, counts):
     umi.search_many([f"canal item{i}" for i in range(32)])
     assert counts.embedded == (1, 32)
     assert len(counts.sql) <= 1 + 32
+
+
+def test_searches_together_are_compared_with_the_vectors_in_one_pass_and_gather_none(umi, monkeypatch):
+    passes: list[tuple[int, int]] = []
+    computed = dense.cosines
+
+    def counted(vectors, queries):
+        passes.append((len(vectors), len(queries)))
+        return computed(vectors, queries)
+
+    for module in (dense, calibration):
+        monkeypatch.setattr(module, "cosines", counted)
+    monkeypatch.setattr(dense, "cosines_at", counted)
+    umi.search_many([f"canal item{i}" for i in range(8)])
+    assert passes == [(len(umi.store), 8)]
 
 
 def test_a_turn_costs_the_same_in_a_store_of_any_size(counts, tmp_path):

@@ -43,18 +43,20 @@ KINDS = st.sampled_from(["usual", "few values", "one coordinate rules", "crowded
 @settings(max_examples=200, deadline=None)
 def test_no_score_is_farther_off_than_the_bound_says(seed: int, count: int, dim: int, kind: str):
     rows, queries = _rows(seed, count, dim, kind=kind), _rows(seed + 1, 3, dim, kind="usual")
-    for query, about, bound in zip(queries, *Quantised.of(rows).scan(queries), strict=True):
-        assert (np.abs(about - rows.astype(np.float64) @ query.astype(np.float64)) <= bound).all()
+    scan = Quantised.of(rows).scan(queries)
+    for query, about, bound in zip(queries, scan.scores, scan.bounds, strict=True):
+        far = np.abs(about - rows.astype(np.float64) @ query.astype(np.float64))
+        assert (far <= bound.at(np.arange(count))).all() and (far <= bound.largest).all()
 
 
 @given(st.integers(0, 10_000), st.integers(1, 200), st.integers(1, 3))
 @settings(max_examples=30, deadline=None)
 def test_cores_that_divide_a_scan_find_what_one_finds(seed: int, count: int, asked: int):
     rows, queries = _rows(seed, count, 16, kind="usual"), _rows(seed + 1, asked, 16, kind="usual")
-    alone, _ = Quantised.of(rows).scan(queries)
+    alone = Quantised.of(rows).scan(queries).scores
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dense, "BYTES_A_THREAD", 64)
-        divided, _ = Quantised.of(rows).scan(queries)
+        divided = Quantised.of(rows).scan(queries).scores
     assert divided.tobytes() == alone.tobytes()
 
 

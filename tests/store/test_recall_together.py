@@ -1,4 +1,4 @@
-"""Searches that are made together have the same results as alone, to the last bit."""
+"""Searches that share a scan of the codes have the same results as alone, to the last bit."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from umi_common.pool import PER_ROW, PER_VARIATION, PER_VARIATION_AND_ROW
 from umi_common.protocols import Probe, RecallRequest
 from umi_common.sim import HashEmbedder
 from umi_common.stores.dense import cosines as dense
+from umi_common.stores.embedded import recall
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, TimeRange
 
@@ -45,13 +46,14 @@ def store():
 
 
 @pytest.mark.parametrize(
-    "codes_from, codes_for_several_from",
-    [(50, 50), (50, 10**6), (10**6, 10**6)],
-    ids=["codes and codes", "codes and floats", "floats and floats"],
+    "codes_from, codes_together_from, scores_max",
+    [(50, 50, 10**6), (50, 10**6, 10**6), (10**6, 10**6, 10**6), (50, 50, 100)],
+    ids=["codes and codes", "codes and floats", "floats and floats", "too many scores for one scan"],
 )
-def test_pools_are_equal_to_the_bit(store, monkeypatch, codes_from, codes_for_several_from):
+def test_pools_are_equal_to_the_bit(store, monkeypatch, codes_from, codes_together_from, scores_max):
     monkeypatch.setattr(dense, "QUANTISED_FROM", codes_from)
-    monkeypatch.setattr(dense, "QUANTISED_FROM_FOR_SEVERAL", codes_for_several_from)
+    monkeypatch.setattr(dense, "QUANTISED_FROM_FOR_SEVERAL", codes_together_from)
+    monkeypatch.setattr(recall, "SHARED_SCORES_MAX", scores_max)
     asked = [
         RecallRequest([Probe("red boat")], 10, NOW, around=1),
         RecallRequest([Probe("night train"), Probe("blue river"), Probe("snow")], 10, NOW, around=1),

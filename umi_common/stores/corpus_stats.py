@@ -137,12 +137,15 @@ class Calibration:
         self._checksums.extend(np.fromiter((crc32(id.encode()) for id in new), dtype=np.uint32, count=len(new)))
         return self._checksums.view[: len(rows)]
 
-    def background(self, rows: Rows, vectors: RowVectors, queries: Vectors) -> Background:
+    def background(
+        self, rows: Rows, vectors: RowVectors, queries: Vectors, all_cosines: Vectors | None = None
+    ) -> Background:
         """Mean and standard deviation of the cosines of V queries with a sample of the living rows.
 
         Args:
             vectors: (n, dim) unit rows.
             queries: (V, dim) unit rows.
+            all_cosines: (V, n) cosines of the queries with all rows; None: they are not known.
         """
         with self._lock:
             if self._drawn_from is not rows:
@@ -150,6 +153,8 @@ class Calibration:
                 if not np.array_equal(drawn, self._drawn):
                     self._drawn, self._sample = drawn, None
                 self._drawn_from = rows
+            if all_cosines is not None:
+                return cosine_background(all_cosines[:, self._drawn])
             if self._sample is None:
                 self._sample = vectors[self._drawn]
             sample = self._sample

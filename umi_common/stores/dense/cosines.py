@@ -10,9 +10,9 @@ Cauchy-Schwarz inequality, its error is at most
 
     |q.d - s_q s_d c_q.c_d|  <=  |s_q c_q| |e_d| + |e_q|
 
-With the largest such bound, a row is not among the best k if for at least k other rows, score minus bound is above its
-own score plus bound. The remaining rows, some hundred, are scored exactly. The result equals that of a full exact scan,
-to the last bit.
+A row is not among the best k if for at least k other rows, score minus error bound is above its own score plus error
+bound. The remaining rows, some hundred, are scored exactly. The result equals that of a full exact scan, to the last
+bit.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
 import simsimd
 
 from umi_common.pool import Floats, Ints, Vectors, weighted
-from umi_common.stores.arrays import Growing, at_most_kth, best_rows
+from umi_common.stores.arrays import Growing, at_most_kth, best_rows, kth
 from umi_common.stores.rows.rows import Mask
 
 QUANTISED_FROM, QUANTISED_FROM_FOR_SEVERAL = 7_000, 12_000
@@ -77,14 +77,16 @@ class Quantised:
         residuals = vectors - codes * steps[:, np.newaxis]
         return cls(codes.astype(np.int8), steps, np.sqrt(np.einsum("ij,ij->i", residuals, residuals)))
 
-    def scan(self, queries: Vectors) -> tuple[Vectors, Vectors]:
-        """Approximate cosines (V, n) of V unit queries (V, dim) with all rows, and (V,) bounds of their errors."""
+    def scan(self, queries: Vectors) -> Scan:
+        """Approximate cosines of V unit queries (V, dim) with all rows."""
         query = Quantised.of(queries)
         scores = self._products(query.codes)
         scores *= self.steps
         scores *= query.steps[:, np.newaxis]
         lengths = query.steps * np.sqrt(np.einsum("ij,ij->i", query.codes, query.codes, dtype=np.float32))
-        return scores, lengths * self.errors.max(initial=0.0) + query.errors + np.float32(FLOAT32_ROUNDING)
+        rests = query.errors + np.float32(FLOAT32_ROUNDING)
+        pairs = zip(lengths.tolist(), rests.tolist(), strict=True)
+        return Scan(scores, [ErrorBound(self.errors, *pair) for pair in pairs])
 
     def _products(self, queries: Int8Codes) -> Vectors:
         """(V, n) inner products of the codes of V queries with the codes of all rows. Each row is read once.
@@ -102,6 +104,41 @@ class Quantised:
             first, *others = np.array_split(self.codes, threads)
             found = [pool.submit(product, codes) for codes in others]
             return np.ascontiguousarray(np.concatenate([product(first), *[each.result() for each in found]]).T)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBound:
+    """Upper bounds of the differences between the approximate scores and the cosines of one query."""
+
+    errors: Vectors
+    """(n,) |e| of each row."""
+    length: float
+    """|s_q c_q|"""
+    rest: float
+    """|e_q| + FLOAT32_ROUNDING"""
+
+    @property
+    def largest(self) -> float:
+        """Bound for all rows."""
+        return self.length * float(self.errors.max(initial=0.0)) + self.rest
+
+    def at(self, rows: Ints) -> Vectors:
+        """(m,) bounds for these rows."""
+        return self.length * self.errors[rows] + self.rest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scan:
+    """Scores of V queries with all n rows."""
+
+    scores: Vectors
+    """(V, n) cosines, or approximations from codes."""
+    bounds: Sequence[ErrorBound] | None = None
+    """V error bounds of the scores; None: the scores are the cosines."""
+
+    def of(self, which: slice) -> Scan:
+        """The scan of some of the queries."""
+        return Scan(self.scores[which], None if self.bounds is None else self.bounds[which])
 
 
 class QuantisedRows:
@@ -151,11 +188,22 @@ def cosines_at(matrix: Vectors, rows: Ints, queries: Vectors) -> Floats:
     return scores
 
 
-class DenseHits(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class DenseHits:
     """The best rows for one query, best first, and their cosines times decay; ties by the smaller id."""
 
     rows: Ints
     scores: Floats
+    all_cosines: Vectors | None = None
+    """(n,) exact cosines of all rows; None: the search did not compute them."""
+
+
+def scan_of(matrix: Vectors, queries: Vectors, quantised: QuantisedRows | None) -> Scan:
+    """Scores of V unit queries with all rows of the matrix, approximated by codes if that is faster."""
+    by_codes = len(matrix) >= (QUANTISED_FROM if len(queries) == 1 else QUANTISED_FROM_FOR_SEVERAL)
+    if quantised is not None and by_codes:
+        return quantised.of(matrix).scan(queries)
+    return Scan(cosines(matrix, queries))
 
 
 def search(
@@ -167,6 +215,7 @@ def search(
     weights: Floats | None,
     ids: Sequence[str],
     quantised: QuantisedRows | None = None,
+    scan: Scan | None = None,
 ) -> list[DenseHits]:
     """For each of V unit queries the best k rows by decayed cosine, best first.
 
@@ -177,39 +226,62 @@ def search(
         allowed: (n,) whether each row may be found; False for every row of zeros. None: all rows may be found.
         weights: (n,) factors of decay in (0, 1]; None: all are 1.
         ids: Ids by row, which order ties.
-        quantised: The codes of the matrix, which are scanned first if there are many rows; None: codes are not used.
+        quantised: The codes of the matrix, which `scan_of` uses if there are many rows; None: codes are not used.
+        scan: Result of `scan_of` for these arguments; None: `search` computes it.
     """
-    many = len(matrix) >= (QUANTISED_FROM if len(queries) == 1 else QUANTISED_FROM_FOR_SEVERAL)
     if allowed is not None and int(allowed.sum()) * FEW <= len(allowed):
         few = np.flatnonzero(allowed)
-        found = [(few, scores) for scores in cosines_at(matrix, few, queries)]
-    elif quantised is not None and many:
-        found = []
-        for query, scores, error in zip(queries, *quantised.of(matrix).scan(queries), strict=True):
-            rows = _near_the_best(scores, float(error), k, allowed, weights)
-            found.append((rows, cosines_at(matrix, rows, query[None])[0]))
+        found = [(few, scores, None) for scores in cosines_at(matrix, few, queries)]
     else:
-        in_all = [(scores, _near_the_best(scores, 0.0, k, allowed, weights)) for scores in cosines(matrix, queries)]
-        found = [(rows, scores[rows].astype(np.float64)) for scores, rows in in_all]
+        scan, found = scan or scan_of(matrix, queries, quantised), []
+        for query, scores, bound in zip(queries, scan.scores, scan.bounds or repeat(None), strict=False):
+            rows = _near_the_best(scores, bound, k, allowed, weights)
+            if bound is None:
+                found.append((rows, scores[rows].astype(np.float64), scores))
+            else:
+                found.append((rows, cosines_at(matrix, rows, query[None])[0], None))
     results = []
-    for query, (rows, exact) in zip(queries, found, strict=True):
+    for query, (rows, exact, all_cosines) in zip(queries, found, strict=True):
         decayed = weighted(exact, None if weights is None else weights[rows])
         best = best_rows(rows, decayed, k, ids.__getitem__)
-        results.append(DenseHits(*best) if query.any() else DenseHits(rows[:0], exact[:0]))
+        results.append(DenseHits(*best, all_cosines) if query.any() else DenseHits(rows[:0], exact[:0]))
     return results
 
 
-def _near_the_best(scores: Vectors, error: float, k: int, allowed: Mask | None, weights: Floats | None) -> Ints:
+def _near_the_best(
+    scores: Vectors, bound: ErrorBound | None, k: int, allowed: Mask | None, weights: Floats | None
+) -> Ints:
     """Rows that may be among the best k by decayed score, rising, ties included.
 
     Args:
-        scores: (n,) scores of all rows, each at most `error` from the cosine.
+        scores: (n,) scores of all rows.
+        bound: The error bounds of the scores; None: the scores are the cosines.
         k, allowed, weights: As for `search`.
     """
     ranked = weighted(scores, weights)
     if allowed is not None:
         ranked = np.where(allowed, ranked, EXCLUDED)
-    # Decay shrinks a score and its error alike, so the error without decay is a valid bound. It is subtracted twice:
-    # the k-th best score may be too high by it, and the score of a row too low.
-    least = at_most_kth(ranked, k, LOWEST_ALLOWED) - 2 * error
-    return np.flatnonzero(ranked >= max(least, LOWEST_ALLOWED))
+    # Decay shrinks a score and its error alike, so the bound without decay is valid for a first selection. It is
+    # subtracted twice: the k-th best score may be too high by the bound, and the score of a row too low.
+    error = 0.0 if bound is None else 2 * bound.largest
+    least = at_most_kth(ranked, k, LOWEST_ALLOWED) - error
+    rows = np.flatnonzero(ranked >= max(least, LOWEST_ALLOWED))
+    if bound is None:
+        return rows
+    left, errors = ranked[rows], bound.at(rows)
+    return rows[left + errors >= kth(left - errors, k, LOWEST_ALLOWED)]
+
+
+def score(vectors: Vectors, queries: Vectors, rows: Ints, *, searched: Sequence[DenseHits]) -> Floats:
+    """(V, n) cosines of V unit queries with n rows.
+
+    Args:
+        vectors: (n, dim) the unit vectors of these rows.
+        queries: (V, dim) unit rows.
+        rows: (n,) row numbers, in any order.
+        searched: Results of `search` for the same queries. If all of them hold `all_cosines`, nothing is computed.
+    """
+    known = [hits.all_cosines for hits in searched if hits.all_cosines is not None]
+    if len(known) == len(queries):
+        return np.array([each.take(rows) for each in known], dtype=np.float64)
+    return cosines(vectors, queries).astype(np.float64)

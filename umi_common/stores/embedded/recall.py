@@ -7,8 +7,9 @@ all candidates, so every row of the pool has a score from each arm.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +21,8 @@ from umi_common.protocols import RecallRequest
 from umi_common.runtime.calls import COMPUTE_SLOTS
 from umi_common.runtime.losses import warn_once
 from umi_common.stores.batch_checks import checked_count
-from umi_common.stores.dense.cosines import DenseHits, cosines
-from umi_common.stores.dense.cosines import search as nearest
+from umi_common.stores.dense import cosines as dense_search
+from umi_common.stores.dense.cosines import DenseHits, Scan
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.row_data import StoreSnapshot
 from umi_common.stores.query_embedder import query_vectors, with_error
@@ -31,6 +32,9 @@ from umi_common.stores.text_search import TextSearch
 from umi_common.stores.values import RecallTrace
 from umi_common.types import TimeRange
 
+SHARED_SCORES_MAX = 4_000_000
+"""Largest number of scores (query vectors times rows, 4 bytes each) of one scan for several searches. Beyond it, each
+search scans alone."""
 REFERENCES_ROWS_MAX = 200_000
 """Largest number of rows of a store in which references are looked up. The first search reads the names of all rows,
 which would take seconds in a larger store."""
@@ -49,12 +53,51 @@ def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:
     if core.other_embedder is not None:
         requests = with_error(requests, core.other_embedder)
     queries = query_vectors(requests, core.query_embedder, snapshot.vectors.shape[1], traces)
+    scans, backgrounds = _scans_and_backgrounds(snapshot, queries)
     with COMPUTE_SLOTS.held():
-        return [_search(snapshot, *search) for search in zip(queries, requests, traces, strict=True)]
+        rows, row_data = snapshot.rows, snapshot.row_data
+        lengths = partial(snapshot.lexical.lengths, len(rows))
+        numbers = row_data.calibration.numbers(rows, snapshot.vectors, lengths, row_data.table.sources)
+        corpus_fields = [{"calibration": numbers, **background} for background in backgrounds]
+        searches = zip(queries, scans, requests, traces, corpus_fields, strict=True)
+        return [_search(snapshot, *search) for search in searches]
 
 
-def _search(snapshot: StoreSnapshot, queries: Vectors | None, request: RecallRequest, trace: RecallTrace) -> Pool:
-    """The pool of one search."""
+def _scans_and_backgrounds(
+    snapshot: StoreSnapshot, queries: Sequence[Vectors | None]
+) -> tuple[list[Scan | None], list[dict[str, Any]]]:
+    """For each search, its part of the scan that all searches share, and its pool's field "background".
+
+    A search whose part is None scans alone.
+    """
+    scans: list[Scan | None] = [None] * len(queries)
+    backgrounds: list[dict[str, Any]] = [{} for _ in queries]
+    present = {index: vectors for index, vectors in enumerate(queries) if vectors is not None}
+    if not present:
+        return scans, backgrounds
+    scan, joined = None, np.concatenate([*present.values()])
+    if len(present) > 1 and len(joined) * len(snapshot.rows) <= SHARED_SCORES_MAX:
+        scan = dense_search.scan_of(snapshot.vectors, joined, snapshot.row_data.quantised)
+    known = None if scan is None or scan.bounds is not None else scan.scores
+    background = snapshot.row_data.calibration.background(snapshot.rows, snapshot.vectors, joined, known)
+    start = 0
+    for index, vectors in present.items():
+        own = slice(start, start + len(vectors))
+        start = own.stop
+        scans[index] = scan and scan.of(own)
+        backgrounds[index] = {"background": background.of_queries(own)}
+    return scans, backgrounds
+
+
+def _search(
+    snapshot: StoreSnapshot,
+    queries: Vectors | None,
+    scan: Scan | None,
+    request: RecallRequest,
+    trace: RecallTrace,
+    corpus_fields: Mapping[str, Any],
+) -> Pool:
+    """The pool of one search. `corpus_fields` are the fields of a pool that do not depend on its candidates."""
     begun, rows, row_data = time.perf_counter(), snapshot.rows, snapshot.row_data
     allowed = snapshot.mask(request.where, request.window)
     if allowed is not None and rows.living and not allowed.any():
@@ -66,7 +109,7 @@ def _search(snapshot: StoreSnapshot, queries: Vectors | None, request: RecallReq
     lexical = search.ranked() if snapshot.lexical_fault is None else None
     if snapshot.lexical_fault is not None and request.strategy != "vector":
         search.lost_lexical(snapshot.lexical_fault, "; repair() brings it back")
-    dense = None if queries is None else _dense_arm(snapshot, queries, search)
+    dense = None if queries is None else _dense_arm(snapshot, queries, scan, search)
     if lexical is None and dense is None:
         raise SearchUnavailable(trace.reasons())
     trace.facts |= {"chunks": rows.living, "arms_ms": (time.perf_counter() - begun) * 1e3}
@@ -80,11 +123,8 @@ def _search(snapshot: StoreSnapshot, queries: Vectors | None, request: RecallReq
     fields = search.scored(lexical, chosen, alone=dense is None)
     vectors = snapshot.vectors.take(chosen, axis=0)
     if queries is not None and dense is not None:
-        fields |= {"dense": cosines(vectors, queries).astype(np.float64), "query_vectors": queries}
-        fields["background"] = row_data.calibration.background(rows, snapshot.vectors, queries)
-    lengths = partial(snapshot.lexical.lengths, len(rows))
-    numbers = row_data.calibration.numbers(rows, snapshot.vectors, lengths, row_data.table.sources)
-    fields |= {"vectors": vectors, "version": rows.seq[chosen], "calibration": numbers}
+        fields |= {"dense": dense_search.score(vectors, queries, chosen, searched=dense), "query_vectors": queries}
+    fields |= {"vectors": vectors, "version": rows.seq[chosen], **corpus_fields}
     return search.pool(chosen, named, links, **fields)
 
 
@@ -109,13 +149,13 @@ def _warn_of_filter(snapshot: StoreSnapshot, where: Filter) -> None:
         warn_once("filter", f"{asked}, not {held}", message, shown(key), asked, held)
 
 
-def _dense_arm(snapshot: StoreSnapshot, queries: Vectors, search: TextSearch) -> list[DenseHits]:
+def _dense_arm(snapshot: StoreSnapshot, queries: Vectors, scan: Scan | None, search: TextSearch) -> list[DenseHits]:
     """The dense arm's ranking for each query vector."""
     search.trace.facts["dense_engine"] = "exact"
     allowed = search.allowed
     if snapshot.present is not None:
         allowed = snapshot.present if allowed is None else snapshot.present & allowed
-    return nearest(
+    return dense_search.search(
         snapshot.vectors,
         queries,
         k=search.request.depth,
@@ -123,6 +163,7 @@ def _dense_arm(snapshot: StoreSnapshot, queries: Vectors, search: TextSearch) ->
         weights=search.weights,
         ids=snapshot.rows.ids,
         quantised=snapshot.row_data.quantised,
+        scan=scan,
     )
 
 
