@@ -440,7 +440,7 @@ class Ledger:
             heads.append(head)
             texts.append(text)
             metadata.append(values)
-        none = np.zeros((0, 0), np.float32)  # saves the SELECT
+        none = np.zeros((0, 0), np.float32)  # without chunks, nothing is selected
         vectors = self.vectors(connection, after=after, expected=len(heads)) if heads else none
         return Change(self.mark(connection), deleted, heads, texts, metadata, vectors)
 
