@@ -121,6 +121,7 @@ def test_an_abbreviated_label_is_the_same_label(query, text):
     ("query", "text"),
     [
         ("chapter 1 of the novel", "One of the novels has no chapter"),
+        ("chapter 1 of the novel", "One of the novels has twenty chapters"),
         ("version 2 is out", "Two is company"),
         ("the old kettle, the first one for me", "One for Tom, one for me"),
         ("on the 4th of July", "Four of us met in July"),
@@ -129,7 +130,7 @@ def test_an_abbreviated_label_is_the_same_label(query, text):
 )
 def test_a_number_with_a_function_word_is_no_pair(query, text):
     asked = query_pairs(query, terms_of)
-    assert asked is None or asked.pairs.isdisjoint(pairs_in_text(text, asked.numbers, terms_of))
+    assert asked is None or asked.pairs.isdisjoint(pairs_in_text(asked.read(text), asked.numbers, terms_of))
 
 
 @pytest.mark.parametrize(
@@ -146,9 +147,27 @@ def test_a_number_with_a_function_word_is_no_pair(query, text):
         ("2 years of warranty", "Two years of warranty"),
         ("floor 4", "The 4th floor houses the archive"),
         ("room 2", "The second room houses the archive"),
+        ("phonetics ii", "Phonetics 2 meets in room 4"),
+        ("world war ii", "the end of World War 2"),
+        ("phonetics 2", "phonetics ii meets in room 4"),
+        ("World War I", "the end of World War 1"),
+        ("world war 1", "the end of World War I"),
+        ("chapter twenty-five", "Chapter 25: the trial"),
+        ("chapter twenty five", "Chapter 25: the trial"),
+        ("chapter one hundred", "Chapter 100: the trial"),
+        ("the twenty second night", "the 22nd night"),
+        ("chapter 25", "Chapter twenty-five: the trial"),
+        ("chapter 25", "chapter twenty five"),
+        ("chapter 100", "Chapter One Hundred"),
+        ("200 votes", "passed with two hundred votes"),
+        ("the 22nd night", "the twenty second night"),
+        ("42nd street", "a shop in Forty-Second Street"),
+        ("the forty-second street", "42nd Street"),
+        ("the 50th page", "the fiftieth page"),
+        ("letters vol. II", "letters, Vol. 2"),
     ],
 )
-def test_a_number_is_read_in_any_unit_and_by_its_name(query, text):
+def test_a_number_is_read_in_any_unit_or_numeral_and_by_its_name(query, text):
     asked = query_pairs(query, terms_of)
     held = pairs_in_text(asked.read(text), asked.numbers, terms_of)
     assert not asked.pairs.isdisjoint(held)
@@ -161,6 +180,10 @@ def test_a_number_is_read_in_any_unit_and_by_its_name(query, text):
         ("a bottle of 1.5 l", "Bottle, 15 l"),
         ("4th floor", "The fourteenth floor"),
         ("1 floor", "One of the floors"),
+        ("chapter 20", "Chapter twenty-five: the trial"),
+        ("chapter 5", "Chapter five hundred: the trial"),
+        ("the 2nd night", "the forty-second night"),
+        ("the second night", "the twenty second night"),
     ],
 )
 def test_another_measure_or_number_is_not_read(query, text):
@@ -383,52 +406,10 @@ def test_a_part_of_a_word_names_no_number(text):
     assert query_pairs(f"the {text} page", terms_of) is None
 
 
-@pytest.mark.parametrize(
-    ("query", "text"),
-    [
-        ("phonetics ii", "Phonetics 2 meets in room 4"),
-        ("world war ii", "the end of World War 2"),
-        ("phonetics 2", "phonetics ii meets in room 4"),
-        ("World War I", "the end of World War 1"),
-        ("world war 1", "the end of World War I"),
-        ("chapter twenty-five", "Chapter 25: the trial"),
-        ("chapter twenty five", "Chapter 25: the trial"),
-        ("chapter one hundred", "Chapter 100: the trial"),
-        ("the twenty second night", "the 22nd night"),
-        ("chapter 25", "Chapter twenty-five: the trial"),
-        ("chapter 25", "chapter twenty five"),
-        ("chapter 100", "Chapter One Hundred"),
-        ("200 votes", "passed with two hundred votes"),
-        ("the 22nd night", "the twenty second night"),
-        ("42nd street", "a shop in Forty-Second Street"),
-        ("the forty-second street", "42nd Street"),
-        ("the 50th page", "the fiftieth page"),
-        ("letters vol. II", "letters, Vol. 2"),
-    ],
-)
-def test_a_numeral_and_a_number_name_are_found_in_their_other_forms(query, text):
-    asked = query_pairs(query, terms_of)
-    assert asked is not None and asked.pairs & pairs_in_text(asked.read(text), asked.numbers, terms_of).keys()
-
-
 @pytest.mark.parametrize("query", ["chapter twenty five", "chapter five hundred"])
 def test_a_part_of_a_number_name_is_no_number(query):
     asked = query_pairs(query, terms_of)
     assert asked is None or not pairs_in_text("Chapter 5: the trial", asked.numbers, terms_of)
-
-
-@pytest.mark.parametrize(
-    ("query", "text"),
-    [
-        ("chapter 20", "Chapter twenty-five: the trial"),
-        ("chapter 5", "Chapter five hundred: the trial"),
-        ("the 2nd night", "the forty-second night"),
-        ("the second night", "the twenty second night"),
-    ],
-)
-def test_a_text_with_a_longer_number_name_does_not_hold_its_parts(query, text):
-    asked = query_pairs(query, terms_of)
-    assert asked.pairs.isdisjoint(pairs_in_text(asked.read(text), asked.numbers, terms_of))
 
 
 def test_a_number_is_found_by_its_name():

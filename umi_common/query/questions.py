@@ -48,11 +48,11 @@ _AND = re.compile(rf",? and (?:also )?(?={_QUESTION_WORD})", re.IGNORECASE)
 """The words between two questions of one sentence."""
 _SENTENCE_BREAK = re.compile(
     rf"(?<=[?!])(?:\)(?=\s+[^a-z]))?\s+|(?<=[^\W_]{{3}}\.)\s+(?=\(?[^\W\d_a-z])|(?<=[^\W\d_]):\s+(?i:(?={_QUESTION_WORD}|{_VERB}))"
-    rf"|\n+(?!(?<=[\w,]\n)[ \t]*(?!{_QUESTION_WORD}|{_VERB})[a-z][^.?!]*[.?!])|`{{2,}}"
+    rf"|\n+(?!(?<=[\w,]\n)[ \t]*(?!{_QUESTION_WORD}|{_VERB})[a-z][^.?!]{{0,300}}[.?!])|`{{2,}}"
 )
 """The characters between two sentences; the full stops in "Dr. Lee" and "No. 5" do not match, nor does a line break
-between a word or comma and a word in lower case that begins no question, if the sentence ends later: there one sentence
-is on two lines. Lines of a chat without signs are sentences."""
+between a word or comma and a word in lower case that begins no question, if the sentence ends within 300 characters:
+there one sentence is on two lines. Lines of a chat without signs are sentences."""
 _NO_CONTENT = FRAME | FUNCTION_WORDS | PRONOUNS
 _CODE = re.compile(
     r"""

@@ -99,8 +99,11 @@ def in_digits(query: str) -> str:
 
 
 def spelled_in_digits(text: str) -> str:
-    """A text with its number names in digits if one may have several words: "twenty-five", "one hundred"."""
-    return NUMBER_NAME.sub(_digits_of, text) if may_hold_spelled(text) else text
+    """A text with its number names of several words in digits: "chapter 25" for "chapter twenty-five". A name of one
+    word stays, because `numbers_sought` finds it, and tells it from digits: "one of them"."""
+    if not may_hold_spelled(text):
+        return text
+    return NUMBER_NAME.sub(lambda name: name[0] if name[0].isalpha() else _digits_of(name), text)
 
 
 def reader_of_times(query: str) -> Callable[[str], str]:
