@@ -49,6 +49,11 @@ def test_a_missing_file_is_refused(tmp_path):
         UmiConfig.load(tmp_path / "nowhere.toml")
 
 
+def test_a_number_in_place_of_a_path_is_refused():
+    with pytest.raises(ConfigError, match="path is int; expected the path of a TOML file"):
+        UmiConfig.load(5)
+
+
 @pytest.mark.parametrize("variable", ["UMI_LEXICAL__B", "umi_lexical__b"])
 def test_a_wrong_variable_is_refused_naming_the_variable_and_its_field(variable, monkeypatch, tmp_path):
     file = tmp_path / "umi.toml"

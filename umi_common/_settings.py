@@ -45,7 +45,7 @@ def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, 
             section = found[1].lower()
             advice = nearest_name(section, model.model_fields)
             raise ConfigError(f"{name} is no setting: there is no stage {section}; {advice}")
-    values = _read_toml(Path(path)) if path is not None else {}
+    values = _read_toml(path) if path is not None else {}
     source = EnvSettingsSource(
         model,  # type: ignore[arg-type]  # the source reads only the fields, which every model has
         env_prefix=ENVIRONMENT_PREFIX,
@@ -117,7 +117,11 @@ class WatchedFile:
         return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _read_toml(file: str | Path) -> dict[str, Any]:
+    try:
+        path = Path(file)
+    except TypeError as error:
+        raise ConfigError(f"path is {type(file).__name__}; expected the path of a TOML file, or None") from error
     try:
         # utf-8-sig: Windows editors write a byte-order mark.
         tables: dict[str, Any] = tomllib.loads(path.expanduser().read_text(encoding="utf-8-sig"))

@@ -221,7 +221,7 @@ class Tenants(Closing):
             for leftover in self._root.glob(f"{REMOVED}*"):
                 if leftover.is_symlink():
                     self._delete_link(leftover)
-                else:
+                elif leftover.is_dir():
                     _delete_tree(leftover)
         except OSError as error:
             raise StoreError(f"{directory} cannot be deleted ({error.strerror}); check permissions") from error

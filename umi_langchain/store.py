@@ -114,8 +114,8 @@ class UmiStore(Closing, BaseStore):
         clock: Returns the present as an aware datetime; None: the computer's clock.
 
     Raises:
-        ConfigError: If `fields` is one string, `ttl` is not a dict of known settings with minutes above 0, or `clock`
-            returns no aware datetime.
+        ConfigError: If `fields` is no list of paths, `ttl` is not a dict of known settings with minutes above 0, or
+            `clock` returns no aware datetime.
     """
 
     supports_ttl = True
@@ -130,6 +130,8 @@ class UmiStore(Closing, BaseStore):
     ) -> None:
         if isinstance(fields, str):
             raise ConfigError(f"fields {fields!r:.80} is one string; expected a list of paths: [{fields!r:.80}]")
+        if not isinstance(fields, Iterable):
+            raise ConfigError(f"fields is {fields!r:.80}; expected a list of paths, for example ['text']")
         _check_ttl_config(ttl)
         self.umi = memory if isinstance(memory, DualRetriever) else DualRetriever(memory)
         self.ttl_config = ttl

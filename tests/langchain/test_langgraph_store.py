@@ -442,6 +442,8 @@ def test_what_cannot_be_stored_or_asked_is_named_and_nothing_is_written(umi):
     assert umi.search(ANN) == []
     with pytest.raises(ConfigError, match="list of paths"):
         UmiStore(umi.umi, fields="text")
+    with pytest.raises(ConfigError, match="fields is None; expected a list of paths"):
+        UmiStore(umi.umi, fields=None)
     with pytest.raises(ConfigError, match="default_ttl"):
         UmiStore(umi.umi, ttl={"ttl": 3})
 

@@ -573,6 +573,16 @@ def test_a_removal_that_was_cut_short_is_finished_by_the_next(tmp_path):
     assert not left.exists()
 
 
+def test_a_file_named_like_a_removed_store_stays_and_stops_no_removal(tmp_path):
+    with tenants_in(tmp_path) as tenants:
+        with tenants.store("ann") as store:
+            store.add(chunks("ann", 1))
+        notes = tmp_path / "tenants" / "removed-notes.txt"
+        notes.write_text("who left, and why")
+        assert tenants.remove("ann") is True
+    assert notes.read_text() == "who left, and why"
+
+
 def test_tenants_that_are_removed_at_the_same_time_are_all_removed(tmp_path):
     """Each call also deletes what others have left, and may meet the directory that another is deleting."""
     names = [f"tenant {number}" for number in range(24)]
