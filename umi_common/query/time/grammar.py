@@ -1,5 +1,11 @@
 """The English phrases for a period, and a few German ones ("am 7.5.", "KW 10"): a table of rules, each with an example.
 
+The table is `_PHRASES`, at the end; the parts of its patterns, such as `MONTH`, are defined above it. A rule reads
+"late March 2023" in two steps:
+
+    its pattern, {_PART_OF}{MONTH}{_OF_YEAR}    gives the words {"part": "late", "month": "march", "year": "2023"}
+    its function, `dates.named_period`          makes a period of these words: the last third of the month
+
 Repetitions in patterns are bounded, so the time to match is linear in the length of the query. Words that are also
 names or verbs (May, March, spring, second) need a preposition or a number beside them.
 """
@@ -14,9 +20,6 @@ from datetime import datetime
 from umi_common.query.time import dates, relative, vocabulary
 from umi_common.query.time.spans import SEASONS, CalendarPeriod
 from umi_common.query.time.vocabulary import DAY_ORDINALS, MONTHS, NUMBERS, ORDINALS, WEEKDAYS, Words, words_of
-
-Read = Callable[[Words, datetime], CalendarPeriod | None]
-"""A function from the groups of a match and the current time to a period; None: the words mean no period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +45,12 @@ def whole_words(pattern: str) -> re.Pattern[str]:
     return time_pattern(rf"(?<![\w-])(?:{pattern})(?!\w)")
 
 
-def _rule(phrase: str, read: Read, pattern: str) -> Rule:
-    return Rule(phrase, whole_words(pattern), lambda match, now: read(words_of(match), now))
+Read = Callable[[Words, datetime], CalendarPeriod | None]
+"""Returns the period of the words of a match, given the current time; None: the words mean no period."""
+
+
+def _rule(example: str, read: Read, pattern: str) -> Rule:
+    return Rule(example, whole_words(pattern), lambda match, now: read(words_of(match), now))
 
 
 def _any(name: str, words: Iterable[str]) -> str:
@@ -51,6 +58,7 @@ def _any(name: str, words: Iterable[str]) -> str:
     return rf"(?P<{name}>{'|'.join(sorted(words, key=len, reverse=True))})"
 
 
+YEAR = r"(?:18|19|20)\d\d"
 MONTH = (
     r"(?P<month>jan(?:uary?)?|feb(?:ruary?)?|m[aä]r(?:ch|z)?|apr(?:il)?|ma[yi]|jun[ei]?|jul[yi]?|aug(?:ust)?"
     r"|sept?(?:ember)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?)\b\.?"
@@ -60,22 +68,21 @@ MONTH_START = r"(?:jan|feb|m[aä]|apr|ju[nl]|aug|sep|o[ck]t|nov|de[cz])"
 """The letters with which the names of months begin, in English or German."""
 
 # Parts of patterns: years and days.
-_LONG_MONTH = _any("month", MONTHS)
+_LONG_MONTH = _any("month", MONTHS)  # "March", not "Mar"
+_Y = rf"(?P<year>{YEAR})"
 _FISCAL = r"(?P<fiscal>(?:fy|fiscal(?: year)?)[\s-]?)?"
 # \x27 is the sign '. `time_pattern` replaces each ' by a class, which cannot stand inside of [].
-_YEAR_DIGITS = rf"{_FISCAL}'?(?P<year>(?:18|19|20)\d\d|(?(fiscal)\d\d|(?<=')\d\d(?![^\x27\u2019]{{0,40}}'(?!\w))))"
-"""Four digits, or two after an apostrophe: "Feb '24". An apostrophe that opens a quotation does not count: "of '20
-questions'". A fiscal year, such as "FY24", is read as the calendar year, because companies begin their fiscal years in
-different months."""
-_YEAR = rf"{_YEAR_DIGITS}\b(?![-/:.]\d)(?:'s\b)?"
-_RELATIVE_YEAR = rf"(?:(?P<whose>last|this|next) year|(?P<years>an?|\d{{1,2}}|{'|'.join(NUMBERS[1:])}) years? ago)\b"
+_ANY_DIGITS = rf"{_FISCAL}'?(?P<year>{YEAR}|(?(fiscal)\d\d|(?<=')\d\d(?![^\x27\u2019]{{0,40}}'(?!\w))))"
+"""Four digits, or two after an apostrophe: "Feb '24"; not after one that opens a quotation: "of '20 questions'". A
+fiscal year, "FY24", is read as the calendar year, because companies begin their fiscal years in different months."""
+_ANY_YEAR = rf"{_ANY_DIGITS}\b(?![-/:.]\d)(?:'s\b)?"  # "2023", "2023's", "'23", "FY23"
+_NUMBER = "|".join(NUMBERS[1:])
+_RELATIVE_YEAR = rf"(?:(?P<whose>last|this|next) year|(?P<years>an?|\d{{1,2}}|{_NUMBER}) years? ago)\b"
 """A year that names no year by digits: "May two years ago"."""
-_OF_YEAR = rf"(?:[\s,/-]{{0,3}}(?:of |in )?(?:{_YEAR}|(?<=[\s,]){_RELATIVE_YEAR}))"
+_OF_YEAR = rf"(?:[\s,/-]{{0,3}}(?:of |in )?(?:{_ANY_YEAR}|(?<=[\s,]){_RELATIVE_YEAR}))"
 """A year after a month, quarter or other part of it: ", 2023", " of last year"."""
-_Y = r"(?P<year>(?:18|19|20)\d\d)"
-"""A year of four digits."""
 _TH = r"(?:st|nd|rd|th)"
-_DAY = rf"(?P<day>[0-3]?\d)(?P<ordinal>{_TH})?"
+_DAY = rf"(?P<day>[0-3]?\d)(?P<ordinal>{_TH})?"  # "5", "5th"
 _LAST = rf"(?:the )?(?P<last>[0-3]?\d){_TH}?(?! (?:floor|century))"
 """The last day of several: "9" in "5 to 9 May", "the 9th"."""
 _DAY_NAME = r"(?:(?P<weekday_of_date>mon|tue|wed|thu|fri|sat|sun)(?:s|nes|rs?|ur)?(?:day)?\.?,? )?"
@@ -83,14 +90,12 @@ _DAY_NAME = r"(?:(?P<weekday_of_date>mon|tue|wed|thu|fri|sat|sun)(?:s|nes|rs?|ur
 _NOT_AFTER = "".join(rf"(?<!\b{word}\s)" for word in ("on", "of", "by", "from", "since", "until", "before", "after"))
 _VERB = rf"(?:{_NOT_AFTER}(?=(?P<verb>(?-i:may|march|mar)\b)(?!\s\d+\W*$)))?"
 """Matches no characters. The group `verb` is set before "may", "march" or "mar" in lower case, which may be a verb: "we
-march 5 miles". It is not set after a preposition and before a number that ends the query: "on may 5", "rent march 5".
-`dates.named_period` reads the group."""
+march 5 miles"; not after a preposition ("on may 5"), nor before a number that ends the query ("rent march 5")."""
 
 # Counts, units and names of periods.
-_NUMBER = rf"(?:{'|'.join(NUMBERS[1:])})"
 _DIGITS = r"(?<!\d[.,/])(?!1/)\d{1,3}(?:(?: or | to |\s?[-\u2013]\s?|/)\d{1,3})?"
 """A number, or the first and last of several: "2-3", "2/3"; not "1/2", which may be a half."""
-_NUMBERS = rf"(?:{_DIGITS}|{_NUMBER}(?: (?:or|to) {_NUMBER})?)"
+_NUMBERS = rf"(?:{_DIGITS}|(?:{_NUMBER})(?: (?:or|to) (?:{_NUMBER}))?)"
 COUNT = rf"(?P<count>{_NUMBERS}|an?|(?:a )?couple(?: of)?|(?:a )?few|several)"
 """A number of units: "2-3", "three or four", "a few"."""
 _EXACT = rf"(?P<count>an?|\d\d?|{_NUMBER})"
@@ -104,18 +109,15 @@ _NOT_SECOND = "".join(rf"(?<!\b{word}\s)" for word in ("and", "or", "to", "throu
 _SEASON = _any("season", SEASONS)
 _HOLIDAY = rf"{_any('holiday', vocabulary.HOLIDAYS)}(?: day)?"
 _NAME = rf"(?:{_LONG_MONTH}|{_SEASON}|{_HOLIDAY})"
-_QUARTER = r"q(?P<quarter>[1-4])"
+_QUARTER = r"q(?P<quarter>[1-4])"  # "Q1"
 _UNIT = r"(?P<unit>week|month|quarter|year|decade|hour)"
 """A unit in the singular, without abbreviations."""
 _HALVED = rf"{_any('unit', vocabulary.HALVES)}s?"
-_HOURS = _any("hours", vocabulary.HOURS)
-_WHICH = _any("which", (word for word in vocabulary.WHICH_OFFSET if " " not in word))
+_HOURS = _any("hours", vocabulary.HOURS)  # "evening"
+_WHICH = _any("which", (word for word in vocabulary.WHICH_OFFSET if " " not in word))  # "last", "next"
 
 # Words before, between and after the names of periods.
-_RUNNING = r"(?P<which>last|past|previous|next|coming)"
-_OUR = r"(?:(?:in|over|during|within|for|from|of) )?(?:the|these|my|our) "
-"""The words before `_RUNNING`: "in the" last few months."""
-_PART = _any("part", vocabulary.PARTS)
+_PART = _any("part", vocabulary.PARTS)  # "early", "end"
 _PART_OF = rf"(?:the )?{_PART}[\s-]{{1,3}}(?:of |(?:(?<=early\s)|(?<=late\s))in )?(?:the )?"
 """The words before a period that name a part of it: "early in", "mid-", "the end of the"."""
 _RECURRENT = rf"(?:{_PART_OF})?(?:{_LONG_MONTH}|{_QUARTER}|{_HOLIDAY})"
@@ -132,21 +134,12 @@ _NOT_OF = rf"(?! of (?:(?:the|last|this|next) )?(?:{_NAME}|year|month|quarter)\b
 _TO = r"(?: (?:and|to|until|till|through) |\s?[-\u2013]\s?)"
 """The words or dash between two periods."""
 _NO_DAY = rf"(?<!\d\s)(?<!{_TH}\s)(?<!{_TH}\sof\s)(?<!day\s(?:of|in)\s)(?<!week\s(?:of|in)\s)"
-"""Stands before a month. It does not match where the month belongs to a day or week: "5th of May", "the last Friday of
-May"."""
+"""Stands before a month that belongs to no day or week: not in "5th of May", "the last Friday of May"."""
 _UNTIL = rf"{_TO}{_any('until', [*MONTHS, *vocabulary.HOLIDAYS, 'q[1-4]'])}(?! \d\d?\b)"
 """The second of two periods, with the word before it: " to July"."""
 _NOUN = r" (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b"
 """A noun after a number that is then no year: "2000 words"."""
 
-_NUMERIC = (
-    rf"(?<![./])(?<!version\s)(?<!port\s)(?<!release\s)(?P<elsewhere>{vocabulary.BEFORE_DATE} )?"
-    r"(?P<first>\d{1,2})(?P<sign>[-./])(?P<second>\d{1,2})(?P=sign)"
-    r"(?P<year>(?:18|19|20)\d\d|(?<=/)\d\d)(?![/-]|\.\d)"
-)
-_DECADES = (
-    rf"(?:the|early|mid|late)[\s-]{{1,3}}(?:{_any('name', vocabulary.DECADES)}|'?(?P<decade>(?:18|19|20)?\d0)'?s)"
-)
 _BESIDE_DAY = r"(?=\W*$|\s?[,.;?!]| (?:i|we|you|he|she|they|at|about|with|did|was|were)\b)"
 """The end of the phrase for a day of the month: "on the 5th" matches, "on the 5th floor" does not."""
 
@@ -172,7 +165,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "late March 2023": rf"(?:{_PART_OF})?{MONTH}{_OF_YEAR}",
         "the end of Q3 2022": rf"(?:{_PART_OF})?(?:{_QUARTER}|h(?P<half>[12])){_OF_YEAR}",
         "third quarter of 2022": rf"(?P<quarter>{_QUARTERS})[\s-]{{1,3}}quarter{_OF_YEAR}",
-        "2022-Q4": rf"{_YEAR_DIGITS}[\s/-]?{_QUARTER}",
+        "2022-Q4": rf"{_ANY_DIGITS}[\s/-]?{_QUARTER}",
         "4Q22": r"(?P<quarter>[1-4])q(?P<year>\d\d)",
         "early summer of 2021": rf"(?:{_PART_OF})?(?:{_SEASON}|{_HOLIDAY}){_OF_YEAR}",
         "winter 2021/22": rf"{_SEASON} (?:of )?{_Y}(?P<until>[/\u2013-](?:\d\d)?\d\d)",
@@ -180,20 +173,24 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "July": r"(?P<month>january|february|(?<=of\s)march|july|(?:sept|nov|dec)ember|october)(?=\W*$)",
         "in the summer": rf"(?:(?:in|during|over|since) the |{_PART_OF}){_SEASON}",
         "at Easter": rf"(?:on|at|over|around|during|since|before|after|for|from|between) {_HOLIDAY}",
-        "two years ago, at Christmas": rf"(?:(?:in|of) {_YEAR}|{_RELATIVE_YEAR}),? (?:in|at|on|over) (?:the )?"
+        "two years ago, at Christmas": rf"(?:(?:in|of) {_ANY_YEAR}|{_RELATIVE_YEAR}),? (?:in|at|on|over) (?:the )?"
         rf"(?:(?:{_DAY} )?{_NAME}|{_QUARTER})",
-        "mid-2021": rf"{_BEFORE_YEAR}{_YEAR}(?!{_NOUN}|%)",
-        "2019's": rf"{_YEAR}(?<='s)",
-        "FY22": rf"(?=f){_YEAR}(?![-.]\d)",
+        "mid-2021": rf"{_BEFORE_YEAR}{_ANY_YEAR}(?!{_NOUN}|%)",
+        "2019's": rf"{_ANY_YEAR}(?<='s)",
+        "FY22": rf"(?=f){_ANY_YEAR}(?![-.]\d)",
     },
-    dates.numeric_date: {"5/8/2023": _NUMERIC},
+    dates.numeric_date: {
+        "5/8/2023": rf"(?<![./])(?<!version\s)(?<!port\s)(?<!release\s)(?P<elsewhere>{vocabulary.BEFORE_DATE} )?"
+        rf"(?P<first>\d{{1,2}})(?P<sign>[-./])(?P<second>\d{{1,2}})(?P=sign)(?P<year>{YEAR}|(?<=/)\d\d)(?![/-]|\.\d)",
+    },
     dates.from_to: {
         "between May and July": rf"(?:between|from) {_RECURRENT}{_UNTIL}{_OF_YEAR}?",
         "Q1 to Q3 2022": rf"{_NO_DAY}{_RECURRENT}{_UNTIL}{_OF_YEAR}",
     },
     dates.several_years: {
-        "2019-2021": rf"{_Y}(?:[-\u2013\u2014]| (?:to|until|through) )(?P<until>(?:18|19|20)\d\d)(?![-./]\d)",
-        "the nineties": _DECADES,
+        "2019-2021": rf"{_Y}(?:[-\u2013\u2014]| (?:to|until|through) )(?P<until>{YEAR})(?![-./]\d)",
+        "the nineties": r"(?:the|early|mid|late)[\s-]{1,3}"
+        rf"(?:{_any('name', vocabulary.DECADES)}|'?(?P<decade>(?:18|19|20)?\d0)'?s)",
         "1980s": r"(?P<decade>(?:18|19|20)\d0)s",
     },
     relative.near_day: {
@@ -241,16 +238,17 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "a year and a half ago": rf"(?P<count>an?|one|two|three) {_HALVED} and a half ago",
     },
     relative.running_units: {
-        "in the last few months": rf"{_OUR}{_RUNNING} (?:{COUNT} )?{UNIT}(?<=s){_NOT_OF}",
+        "in the last few months": r"(?:(?:in|over|during|within|for|from|of) )?(?:the|these|my|our) "
+        rf"(?P<which>last|past|previous|next|coming) (?:{COUNT} )?{UNIT}(?<=s){_NOT_OF}",
         "last 3 weeks": rf"(?P<which>last|past|previous|next) {COUNT} {UNIT}\b{_NOT_OF}",
         "in the past week": rf"(?:in|over|during|within) the (?P<which>last|past) (?!weekend){UNIT}(?<!s)",
     },
     relative.the_other_day: {"the other day": rf"the other {_any('other', vocabulary.OTHER_DAYS)}"},
     relative.earlier_or_later: {"earlier this week": r"(?P<side>earlier|later) this (?P<unit>week|month|year)"},
 }
-"""For each function: the patterns of the phrases that it reads. The key of a pattern is an example of such a phrase."""
+"""By function that makes the period: the patterns of the phrases that it reads, each with an example as its key."""
 RULES = [
-    *(_rule(phrase, read, pattern) for read, patterns in _PHRASES.items() for phrase, pattern in patterns.items()),
+    *(_rule(example, read, pattern) for read, patterns in _PHRASES.items() for example, pattern in patterns.items()),
     Rule("by Friday", whole_words(rf"by {WEEKDAY}(?!s)"), relative.deadline),
 ]
 """If two rules match the same characters of a query, the earlier one is used. If their matches overlap otherwise,
