@@ -45,6 +45,13 @@ def test_a_letter_of_the_month_is_found_by_its_short_name():
         assert umi.search("letters of March 2014", now=NOW).ids[0].startswith("2014-03")
 
 
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_a_question_about_the_first_day_of_the_calendar_is_answered(zone: str):
+    with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
+        store.add([Chunk("a", "Rows without a date hold 0001-01-01."), Chunk("b", "The council met on Monday.")])
+        assert umi.search("why is created 0001-01-01?", now=NOW.astimezone(ZoneInfo(zone))).ids[0] == "a"
+
+
 def test_the_words_of_a_day_a_month_and_a_year():
     def words(query: str) -> str:
         return written(find_time(query, NOW).range)

@@ -9,39 +9,151 @@ Italian, Portuguese and Dutch ("12 de marzo de 2023"), and dates in Chinese and 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from itertools import count, product
+from typing import NamedTuple
 
+from umi_common import times
 from umi_common.query.time.dates import of_year
-from umi_common.query.time.grammar import MONTH, MONTH_START
+from umi_common.query.time.grammar import MONTH, MONTH_START, YEAR
 from umi_common.query.time.other_languages import MONTH_NAMES
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import DECADES, MONTHS, ORDINALS, WEEKDAYS
-from umi_common.times import MONTHS as MONTHS_BY_NAME
-from umi_common.times import with_plain_letters, year_number
+from umi_common.query.time.vocabulary import DECADES, MONTHS, ORDINALS, WEEKDAYS, Words
 from umi_common.types import TimeRange
 
 CHARACTERS_READ = 100_000
 """Number of characters at the start of a text that are searched for a date: some thirty pages. A longer text is a whole
-file in one chunk, such as a log with a date in each line; a megabyte of it takes 0.3 s."""
-SHOWING = 1 / 3
-"""Smallest share of the dates of digits that show in which order the candidates write day and month. It is 0.6 of the
-dates of a year; fractions, or a line from another list, show an order, too."""
+file, such as a log with a date in each line; a megabyte of it takes 0.3 s."""
 LONGEST_DAY, LONGEST_MONTH = timedelta(hours=25), timedelta(days=31, hours=1)
 """Longest day and longest month, each with the hour by which clocks may go back. Dates without a year count only in a
 period of at most a month."""
-SHORTEST_YEAR = timedelta(days=364)
-"""A period of this length or more counts as a year: 365 days less one, because clocks change."""
-MANY_YEARS = timedelta(days=3_660)
-"""Longest period for which texts without the digits of its years are skipped at once. Nearly all texts with a date have
-the digits of a year of a longer period."""
-_YEAR = r"(?:18|19|20)\d\d"
+SHORTEST_YEAR, SHORTEST_DECADE = timedelta(days=364), timedelta(days=3_651)
+"""Shortest year and decade: 365 days, and the 3,652 days from 1900 on; each less one day, because clocks change."""
+
+
+def states_date_in(
+    text: str, period: TimeRange, now: datetime, *, any_year: bool = False, day_first: bool | None = None
+) -> bool:
+    """Whether the text states a date, month, quarter or year that lies wholly in the period.
+
+    These count, too:
+
+    - a range of years that contains the period, if the period is a year or longer or reaches into the next year;
+    - a decade without its century, such as "the nineties", that may lie in the period;
+    - a date without a year ("12 March") in the period's year, if the period is at most a month long.
+
+    Args:
+        text: Its first CHARACTERS_READ characters are read, in some 50 ms at most.
+        period: [start, end).
+        now: Only its time zone is used: the one in which a stated day begins.
+        any_year: Whether a date with a year is read as if it had none.
+        day_first: Whether 5/8/2023 is 5 August; None: it may be 8 May or 5 August.
+    """
+    sought = _sought(period)
+    text = _in_english(times.with_plain_letters(text[:CHARACTERS_READ]), sought.other_names)
+    if _names_years_of(text, period):
+        return True
+    parts, lowered = ("",) if any_year else sought.parts, text.lower()
+    if not any(part in lowered for part in parts):
+        return False
+    return any(
+        (period.start is None or period.start <= stated.start) and (period.end is None or stated.end <= period.end)
+        for given in _dates_in(text, parts)
+        for stated in _periods(given, now, sought.years, any_year=any_year, day_first=day_first)
+    )
+
+
+class _Sought(NamedTuple):
+    """The words and digits by which texts state a date in a period."""
+
+    parts: tuple[str, ...] = ("",)
+    """A text that states such a date has one of these strings, in lower case: the last two digits of a year; in a
+    period of at most a month also the beginning of a month's name, or the digits of a month beside a slash."""
+    other_names: tuple[str, ...] = ()
+    """Names of the months in other languages; none if the period is a year or longer: then years alone are sought."""
+    years: frozenset[int] = frozenset()
+    """The years that a date without a year may have; none if the period is longer than a month."""
+
+
+@lru_cache(maxsize=8)
+def _sought(period: TimeRange) -> _Sought:
+    start, end = period.start, period.end
+    if start is None or end is None or not 1 < start.year <= end.year < 9999:
+        return _Sought()
+    first, last = start - timedelta(days=1), end + timedelta(days=1)  # whatever the time zone
+    digits = {f"{year % 100:02}" for year in range(first.year, last.year + 1)}
+    if end - start >= SHORTEST_YEAR:
+        return _Sought((*digits,))
+    months = {month % 12 + 1 for month in range(12 * first.year + first.month - 1, 12 * last.year + last.month)}
+    other_names = tuple(name for name, english in MONTH_NAMES.items() if MONTHS.index(english) + 1 in months)
+    if end - start > LONGEST_MONTH:
+        return _Sought((*digits,), other_names)
+    names = [name for name, month in times.MONTHS.items() if month in months]
+    beside_slash = [part for month in months for part in (f"{month:02}/", f"/{month:02}")]
+    return _Sought((*digits, *names, *beside_slash), other_names, frozenset({start.year, end.year}))
+
+
+_OTHER_MONTH = re.compile(
+    rf"(?:(?<=\d)(?:er|[.º])?\s(?:de\s)?|\b)(?P<name>{'|'.join(MONTH_NAMES)})\b(?:\sdel?(?=\s\d))?", re.IGNORECASE
+)
+"""A month in another language with the words between it and the day or the year: "1er mars", "12 de marzo de"."""
+_CHINESE_DATE = re.compile(r"(\d{4})年(\d\d?)月(?:(\d\d?)[日号號])?")
+_CHINESE_DAY = re.compile(r"(?<!\d)(0?[1-9]|1[0-2])月(\d\d?)[日号號]")
+"""Dates in Chinese and Japanese, with and without a year."""
+
+
+def _in_english(text: str, other_names: Sequence[str]) -> str:
+    """A text with its Chinese and Japanese dates and, if it has one of `other_names`, its months in English."""
+    if "月" in text:
+        text = _CHINESE_DATE.sub(lambda date: f" {'-'.join(part.zfill(2) for part in date.groups() if part)} ", text)
+        text = _CHINESE_DAY.sub(lambda date: f" {date[2]} {MONTHS[int(date[1]) - 1]} ", text)
+    lowered = text.lower()
+    if any(name in lowered for name in other_names):
+        text = _OTHER_MONTH.sub(lambda month: f" {MONTH_NAMES[month['name'].lower()]}", text)
+    return text
+
+
+_YEARS = re.compile(
+    rf"(?<![\w.,/-])(?P<first>{YEAR})(?:\s?[-–—/]\s?|\s(?:to|until|till|through|bis)\s)"
+    rf"(?P<last>{YEAR}|1[3-9]|[2-9]\d)(?![\w%]|[-.,/]\d)"
+)
+"""A range of years: "1994-2001", "2019/20", "1994 to 2001"; not "2010-12", which is a month."""
+_DECADE = re.compile(
+    rf"\bthe\s(?:(?:early|mid|late)[\s-])?(?:(?P<name>{'|'.join(DECADES)})|['\u2019]?(?P<digits>[2-9]0)s)\b",
+    re.IGNORECASE,
+)
+"""A decade without its century: "the nineties", "the late '90s"."""
+
+
+def _names_years_of(text: str, period: TimeRange) -> bool:
+    """Whether a text states a range of years that contains the period, or a decade that may lie in the period.
+
+    False for a period shorter than a year, unless it reaches into the next year: texts write "2022/23" for a winter.
+    """
+    start, end = period.start, period.end
+    if start is None or end is None:
+        return False
+    year, last_year = start.year, (end - timedelta(hours=24)).year
+    if end - start < SHORTEST_YEAR and year == last_year:
+        return False
+    for years in _YEARS.finditer(text):
+        first, last = years["first"], years["last"]
+        if int(first) <= year and last_year <= int(first[: 4 - len(last)] + last):
+            return True
+    for decade in _DECADE.finditer(text) if end - start >= SHORTEST_DECADE else ():
+        digits = DECADES.index(decade["name"].lower()) * 10 + 20 if decade["name"] else int(decade["digits"])
+        begin = year + (digits - year) % 100  # the first such year in the period
+        if begin + 9 <= last_year:
+            return True
+    return False
+
+
 _ENDS = r"(?![\w%]|[.,:/-]\d)"
 """The end of digits that are not part of a price, of a time or of a longer number."""
-_Y, _DAY = rf"(?P<year>{_YEAR})", r"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?"
+_Y, _DAY = rf"(?P<year>{YEAR})", r"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?"
 _DAY_FIRST = rf"{_DAY}\.?(?:\s{{1,2}}(?:of\s)?|[-/]){MONTH}"
 _OF_YEAR = rf"(?:(?:,?\s{{1,2}}(?:of\s)?|[-/]){_Y}(?!\d)|,?\s{{1,2}}['\u2019](?P<year>\d\d)(?!\w))"
 _NO_FRACTION = r"(?=[\s,;:])(?!\s?(?:inch|cup|mile|point|star|of\b))"
@@ -66,7 +178,7 @@ _FORMS = {
         rf"(?m:^)(?P<first>[0-3]\d)/(?P<second>[0-3]\d){_NO_FRACTION}",  # 14/03 where a line begins
         rf"{_DAY_FIRST}{_OF_YEAR}",  # 14 March 2023, 14 Mar '23
         rf"{_DAY_FIRST}(?:[\s-](?P<year>\d\d){_ENDS}(?!\s{{1,2}}{MONTH_START}))?",  # 14 Mar 23, 14 March
-        rf"(?P<day>[0-3]\d)(?P<month>{'|'.join(MONTHS_BY_NAME)})(?P<year>(?:20)?\d\d)?(?!\w)",  # 14MAR23, 14MAR
+        rf"(?P<day>[0-3]\d)(?P<month>{'|'.join(times.MONTHS)})(?P<year>(?:20)?\d\d)?(?!\w)",  # 14MAR23, 14MAR
         r"(?P<quarter>[1-4])q(?P<year>\d\d)(?!\w)",  # 1Q23
     ),
     MONTH_START: (
@@ -75,206 +187,93 @@ _FORMS = {
     ),
     "[qfst]": (
         rf"q(?P<quarter>[1-4])[\s/-]{{0,2}}(?:(?:fy\s?)?{_Y}(?!\d)|(?:fy\s?|['\u2019])(?P<year>\d\d)(?!\w))",  # Q1 FY23
-        rf"(?:fy|fiscal\s(?:year\s)?)\s?['\u2019]?(?P<year>{_YEAR}|\d\d)(?:[\s/-]q(?P<quarter>[1-4]))?(?!\w)",  # FY23
+        rf"(?:fy|fiscal\s(?:year\s)?)\s?['\u2019]?(?P<year>{YEAR}|\d\d)(?:[\s/-]q(?P<quarter>[1-4]))?(?!\w)",  # FY23
         rf"(?P<quarter>{'|'.join(ORDINALS[:4])})[\s-]quarter\s(?:of\s)?{_Y}(?!\w)",  # third quarter of 2023
     ),
 }
 """Patterns of dates, by a pattern of their beginning, which is tested first to save time. Of the patterns that match at
-one place, the first is used."""
+one place, the first is used. Groups: the words of `of_year`; "first" and "second", the day and month in either order;
+"short", a year in digits that may also be part of a number or an id."""
+_ANY_FORM = "|".join(f"(?={begin})(?:{'|'.join(forms)})" for begin, forms in _FORMS.items())
 _NUMBERS = count()
-_STATED = re.compile(
-    r"(?<![\w.])(?=[\djfmasondqt])(?:"
-    + re.sub(
-        "(?<=P<)([a-z]+)",
-        lambda name: f"{name[0]}{next(_NUMBERS)}",
-        "|".join(f"(?={begin})(?:{'|'.join(forms)})" for begin, forms in _FORMS.items()),
-    )
-    + ")",
-    re.IGNORECASE,
-)
-"""One pattern of all `_FORMS`. Each group's name gets a number, because `re` allows each name only once."""
-_TWO_NUMBERS = re.compile(
-    rf"(?<![\w/.-])(\d\d?)[/-](\d\d?)(?:[/-]{_YEAR}(?!\d)|/\d\d(?![\w/])|(?m:(?<=^\d\d/\d\d)){_NO_FRACTION})"
-)
-"""The day and month of a date of digits, in the order of the text."""
+_DISTINCT_GROUPS = re.sub(r"(?<=P<)[a-z]+", lambda name: f"{name[0]}{next(_NUMBERS)}", _ANY_FORM)
+"""With a number at the end of each group's name, because `re` allows each name only once."""
+_STATED = re.compile(rf"(?<![\w.])(?=[\djfmasondqt])(?:{_DISTINCT_GROUPS})", re.IGNORECASE)
 _WEEKDAYS = [name[:3] for name in WEEKDAYS]
 _BEFORE = re.compile(
-    rf"\b(?:{'|'.join(_WEEKDAYS)})(?:s|nes|rs?|ur)?(?:day)?\.?,?\s{{1,2}}$"
-    r"|(?:[-/,+#§$€£]|\b(?:version|release|build|section|chapter|clause|part|phone|tel|fax|call|account|order|ref|isbn|id|no"
+    rf"\b(?P<weekday>{'|'.join(_WEEKDAYS)})(?:s|nes|rs?|ur)?(?:day)?\.?,?\s{{1,2}}$"
+    r"|(?P<label>[-/,+#§$€£]|\b(?:version|release|build|section|chapter|clause|part|phone|tel|fax|call|account|order|ref|isbn|id|no"
     r"|nr|number))[.:]?\s{0,2}$",
     re.IGNORECASE,
 )
 """A weekday before a date, or a label or sign before digits that are a number or an id: "section 14.10.23"."""
-_YEARS = re.compile(
-    rf"(?<![\w.,/-])(?P<first>{_YEAR})(?:\s?[-–—/]\s?|\s(?:to|until|till|through|bis)\s)"
-    rf"(?P<last>{_YEAR}|1[3-9]|[2-9]\d)(?![\w%]|[-.,/]\d)"
-)
-"""A range of years: "1994-2001", "2019/20", "1994 to 2001"; not "2010-12", which is a month."""
-_DECADE = re.compile(
-    rf"\bthe\s(?:(?:early|mid|late)[\s-])?(?:(?P<name>{'|'.join(DECADES)})|['\u2019]?(?P<digits>[2-9]0)s)\b",
-    re.IGNORECASE,
-)
-"""A decade without its century: "the nineties", "the late '90s"."""
-DECADE = timedelta(days=3_651)
-"""Shortest period that may contain a decade: the 3,652 days from 1900 on, less one because clocks change."""
 CHARACTERS_BEFORE = 12
 """Number of characters before a date that are searched for `_BEFORE`."""
-_OTHER_MONTH = re.compile(
-    rf"(?:(?<=\d)(?:er|[.º])?\s(?:de\s)?|\b)(?P<name>{'|'.join(MONTH_NAMES)})\b(?:\sdel?(?=\s\d))?", re.IGNORECASE
+
+
+def _dates_in(text: str, parts: Sequence[str]) -> Iterator[Words]:
+    """The words of each distinct date in the text that has one of `parts`, and of the weekday or label before it: by
+    group of `_FORMS` and `_BEFORE`, in lower case."""
+    found = {}
+    for date in _STATED.finditer(text):
+        if any(part in date[0].lower() for part in parts):
+            before = _BEFORE.search(text, max(0, date.start() - CHARACTERS_BEFORE), date.start())
+            found[date[0], before and before[0]] = date, before
+    for date, before in found.values():
+        given = {name.rstrip("0123456789"): words.lower() for name, words in date.groupdict().items() if words}
+        if before:
+            given.update((name, words.lower()) for name, words in before.groupdict().items() if words)
+        yield given
+
+
+def _periods(
+    given: Words, now: datetime, yearless: frozenset[int], *, any_year: bool, day_first: bool | None
+) -> Iterator[CalendarPeriod]:
+    """The periods that the words of a date may mean, in one of the years `yearless` if they name no year.
+
+    5/8/2023 is 8 May or 5 August (see `day_first`), 5.8.2023 is 5 August; 05/08 needs a `day_first`, because it may be
+    a fraction or a rating. 31 February, digits with a label, and a day without a year that is another weekday than the
+    word before it, are no period.
+    """
+    if "short" in given and "label" in given:
+        return
+    year = given.get("year") or given.get("short")
+    dates = [given]
+    if "first" in given:
+        first, second = given["first"], given["second"]
+        if year is None and day_first is None and max(int(first), int(second)) <= 12:  # "10/10 would go again"
+            return
+        dates = [] if day_first else [{"month": first, "day": second}]
+        dates += [{"month": second, "day": first}] if day_first is not False else []
+    years = yearless if any_year or year is None else {times.year_number(year)}
+    weekday = None if any_year or year else given.get("weekday")
+    for number, date in product(years, dates):
+        with suppress(ValueError, OverflowError):
+            stated = of_year(date, now, number)
+            if weekday is None or _WEEKDAYS[stated.start.weekday()] == weekday:
+                yield stated
+
+
+SHOWING = 1 / 3
+"""Smallest share of the dates of digits that must show an order: 0.6 of the days of a year do, and some fractions."""
+_TWO_NUMBERS = re.compile(
+    rf"(?<![\w/.-])(\d\d?)[/-](\d\d?)(?:[/-]{YEAR}(?!\d)|/\d\d(?![\w/])|(?m:(?<=^\d\d/\d\d)){_NO_FRACTION})"
 )
-"""A month in another language with the words between it and the day or the year: "1er mars", "12 de marzo de"."""
-_CHINESE_DATE = re.compile(r"(\d{4})年(\d\d?)月(?:(\d\d?)[日号號])?")
-_CHINESE_DAY = re.compile(r"(?<!\d)(0?[1-9]|1[0-2])月(\d\d?)[日号號]")
-"""Dates in Chinese and Japanese, with and without a year."""
+"""The day and month of a date of digits, in the order of the text: of "14/03/2023", "14-03-2023" or "14/03/23"."""
 
 
 def day_is_first(texts: Iterable[str]) -> bool | None:
     """Whether the day stands before the month in the dates of digits, such as 14/03/2023: the number above 12 is the
     day. None: less than the share `SHOWING` of the dates show an order, or they show both."""
-    found = [tuple(map(int, two)) for text in texts for two in _TWO_NUMBERS.findall(text[:CHARACTERS_READ])]
-    orders = [first > 12 for first, second in found if (first > 12) != (second > 12)]
-    return orders[0] if len(set(orders)) == 1 and len(orders) >= SHOWING * len(found) else None
-
-
-def states_date_in(
-    text: str, period: TimeRange, now: datetime, *, any_year: bool = False, day_first: bool | None = None
-) -> bool:
-    """Whether the text states a date, month, quarter or year that lies wholly in the period.
-
-    These count, too:
-
-    - a range of years that contains the period, if the period is a year or longer or reaches into the next year;
-    - a decade without its century, such as "the nineties", that may lie in the period;
-    - a date without a year ("12 March") in the period's year, if the period is at most a month long.
-
-    Args:
-        text: Its first CHARACTERS_READ characters are read, in some 50 ms at most.
-        period: [start, end).
-        now: Only its time zone is used: the one in which a stated day begins.
-        any_year: Whether a date with a year is read as if it had none.
-        day_first: Whether 5/8/2023 is 5 August; None: it may be 8 May or 5 August.
-    """
-    text = _in_english(with_plain_letters(text[:CHARACTERS_READ]), period)
-    if _names_years_of(text, period):
-        return True
-    parts, lowered = ("",) if any_year else _parts_of_dates(period), text.lower()
-    if not any(part in lowered for part in parts):
-        return False
-    different = {}
-    for match in _STATED.finditer(text):
-        if any(part in match[0].lower() for part in parts):
-            before = _BEFORE.search(text, max(0, match.start() - CHARACTERS_BEFORE), match.start())
-            different[match[0], before[0].lower() if before else ""] = match
-    yearless = _possible_years(period)
-    start, end = period.start, period.end
-    return any(
-        (start is None or stated.start >= start) and (end is None or stated.end <= end)
-        for (_, before), match in different.items()
-        for stated in _periods(match, before, now, yearless, any_year=any_year, day_first=day_first)
-    )
-
-
-def _in_english(text: str, period: TimeRange) -> str:
-    """A text with the dates in other languages in a form that `_STATED` reads, if it may state one in the period."""
-    if "月" in text:
-        text = _CHINESE_DATE.sub(lambda date: f" {'-'.join(part.zfill(2) for part in date.groups() if part)} ", text)
-        text = _CHINESE_DAY.sub(lambda date: f" {date[2]} {MONTHS[int(date[1]) - 1]} ", text)
-    lowered = text.lower()
-    if any(name in lowered for name in _other_names(period)):
-        text = _OTHER_MONTH.sub(lambda month: f" {MONTH_NAMES[month['name'].lower()]}", text)
-    return text
-
-
-@lru_cache(maxsize=8)
-def _other_names(period: TimeRange) -> tuple[str, ...]:
-    """The names of the period's months in other languages; () for a period of a year or longer, whose years alone are
-    sought in texts."""
-    start, end = period.start, period.end
-    if start is None or end is None or end - start >= SHORTEST_YEAR:
-        return ()
-    first, last = start - timedelta(days=1), end + timedelta(days=1)  # whatever the time zone
-    count = 12 * (last.year - first.year) + last.month - first.month + 1
-    months = {MONTHS[(first.month - 1 + nth) % 12] for nth in range(count)}
-    return tuple(name for name, month in MONTH_NAMES.items() if month in months)
+    dates = [tuple(map(int, two)) for text in texts for two in _TWO_NUMBERS.findall(text[:CHARACTERS_READ])]
+    orders = [first > 12 for first, second in dates if (first > 12) != (second > 12)]
+    return orders[0] if len(set(orders)) == 1 and len(orders) >= SHOWING * len(dates) else None
 
 
 def spoken_without_year(phrase: str) -> re.Pattern[str]:
     """A pattern that finds a phrase such as "in January" in texts, but not in "in January 2019"."""
     words = r"\s{1,3}".join(map(re.escape, phrase.split()))
     return re.compile(rf"(?<!\w){words}(?!\w)(?!,?\s{{1,2}}(?:of\s|in\s)?['\u2019]?\d)", re.IGNORECASE)
-
-
-@lru_cache(maxsize=8)
-def _parts_of_dates(period: TimeRange) -> tuple[str, ...]:
-    """Strings of which every text that states a date in the period contains at least one, in lower case.
-
-    They are the last two digits of the period's years and, for a period of at most a month, the beginnings of the names
-    of its months and their digits beside a slash. ("",): any text may state a date in the period.
-    """
-    start, end = period.start, period.end
-    if start is None or end is None or end - start > MANY_YEARS or not 1 < start.year <= end.year < 9999:
-        return ("",)
-    days = start - timedelta(days=1), start + (end - start) / 2, end + timedelta(days=1)  # whatever the time zone
-    months = {each.month for each in days} if _possible_years(period) else ()
-    names = (name for name, number in MONTHS_BY_NAME.items() if number in months)
-    digits = (part for number in months for part in (f"{number:02}/", f"/{number:02}"))
-    return (*(f"{year % 100:02}" for year in range(days[0].year, days[2].year + 1)), *names, *digits)
-
-
-def _names_years_of(text: str, period: TimeRange) -> bool:
-    """Whether a text states a range of years that contains the period, or a decade that may lie in the period.
-
-    A range is "1994-2001", a decade "the nineties", whose century is open. False for a period shorter than a year,
-    unless it reaches into the next year: texts write "2022/23" for a winter.
-    """
-    start, end = period.start, period.end
-    if start is None or end is None:
-        return False
-    year, last_year = start.year, (end - timedelta(hours=24)).year
-    if end - start < SHORTEST_YEAR and year == last_year:
-        return False
-    for years in _YEARS.finditer(text):
-        first, last = years["first"], years["last"]
-        if int(first) <= year and last_year <= int(first[: 4 - len(last)] + last):
-            return True
-    decades = _DECADE.finditer(text) if end - start >= DECADE else ()
-    names = (DECADES.index(each["name"].lower()) * 10 + 20 if each["name"] else int(each["digits"]) for each in decades)
-    return any(year + (decade - year) % 100 + 9 <= last_year for decade in names)
-
-
-def _possible_years(period: TimeRange) -> set[int]:
-    """The years that a date without a year may have in the period; none if it is longer than a month."""
-    if period.start is None or period.end is None or period.end - period.start > LONGEST_MONTH:
-        return set()
-    return {period.start.year, period.end.year}
-
-
-def _periods(
-    match: re.Match[str], before: str, now: datetime, yearless: set[int], *, any_year: bool, day_first: bool | None
-) -> Iterator[CalendarPeriod]:
-    """The periods that a match of `_STATED` may mean. `before` is what `_BEFORE` finds before it, in lower case, or "".
-
-    5/8/2023 is 8 May or 5 August (see `day_first`), 5.8.2023 is 5 August; 05/08 needs a `day_first`, because it may be
-    a fraction or a rating. 31 February, numbers with a label, and a day without a year that is another weekday than the
-    word before it are no period.
-    """
-    given = {name.rstrip("0123456789"): value.lower() for name, value in match.groupdict().items() if value}
-    weekday = before[:3] if before[:3] in _WEEKDAYS else ""
-    if "short" in given and before and not weekday:
-        return
-    year = given.pop("year", given.get("short"))
-    dates = [given]
-    if "first" in given:
-        first, second = given["first"], given["second"]
-        if year is None and day_first is None and max(int(first), int(second)) <= 12:  # "10/10 would go again"
-            return
-        dates = [{"month": first, "day": second}, {"month": second, "day": first}]
-        dates = dates if day_first is None else [dates[day_first]]
-    for each, date in product(yearless if any_year or year is None else {year_number(year)}, dates):
-        with suppress(ValueError, OverflowError):
-            stated = of_year(date, now, each)
-            if year or any_year or not weekday or _WEEKDAYS[stated.start.weekday()] == weekday:
-                yield stated
 
 
 def written(period: TimeRange, zone: tzinfo | None = timezone.utc) -> str:
