@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import Literal
 
 from umi_common.errors import InvalidTimeRange
-from umi_common.query.time.grammar import MONTH, RULES
+from umi_common.query.time.grammar import MONTH, RULES, YEAR
 from umi_common.query.time.other_languages import further_rules
 from umi_common.query.time.ranges import FoundPeriod, changed_period, joined_periods
 from umi_common.query.time.spans import LEAP_YEARS_APART, SEASONS, CalendarPeriod
@@ -69,7 +69,44 @@ class When:
 SCANNED_CHARS = 1_000
 """Number of characters at the start of a query that are searched for a period. A longer query is probably pasted
 text."""
-_WORD = re.compile(r"[a-z]+|\d+")
+
+
+def find_time(query: str, now: datetime) -> When | None:
+    """The period that the query names; None: it names none.
+
+    Takes microseconds for a query without time words, below 1 ms for a sentence, 10 ms for SCANNED_CHARS characters.
+
+    Args:
+        query: In English, German, French, Spanish, Italian, Portuguese, Dutch or Chinese.
+        now: The time that "yesterday" refers to. Days, weeks (from Monday) and months are those of its time zone.
+
+    Raises:
+        InvalidTimeRange: If `now` has no time zone.
+    """
+    as_utc(now, "now")  # raises if `now` has no time zone
+    query = with_plain_letters(query[:SCANNED_CHARS])
+    found = _chosen(query, now) if _may_name_time(query) else None
+    if found is None:
+        return None
+    try:
+        period = TimeRange(*(found.bounds or (found.period.start, found.period.end)))
+    except InvalidTimeRange:  # empty, outside the years 1 to 9999, or in an hour that a change of clocks skips
+        return None
+    before, phrase, after = query[: found.start], query[found.start : found.end], query[found.end :]
+    limits_records = _RECORD_BEFORE.search(before, max(0, len(before) - SCOPE_CHARS)) or _RECORD_AFTER.match(after)
+    return When(
+        period,
+        "explicit" if limits_records and not found.period.vague else "fuzzy",
+        phrase,
+        (found.start, found.end),
+        dated=_NAMES_YEAR.search(phrase) is not None,
+        nothing_else=all(map(_NO_SUBJECT.fullmatch, (before, after))),
+        raise_best=_raises_best(phrase, f"{before} {after}", period, now),
+        yearless=found.period.in_year is not None,
+        earlier_days=tuple(_earlier_days(found.period)),
+    )
+
+
 _TIME_WORDS = {
     *(*UNITS, *MONTHS, *WEEKDAYS, *SEASONS, *HOURS, *DECADES),
     *(month[:3] for month in MONTHS),
@@ -77,12 +114,57 @@ _TIME_WORDS = {
     *("sept", "yesterday", "today", "tonight", "tomorrow", "ago"),
 }
 """Each English phrase for a period has a number or one of these words, perhaps with an "s" at the end."""
+
+
+def _may_name_time(query: str) -> bool:
+    """Whether the query has a time word or a number. A fast test; it is true for every query that names a period."""
+    words = re.findall(r"[a-z]+|\d+", query.lower())
+    named = any(word.isdigit() or word in _TIME_WORDS or word.rstrip("s") in _TIME_WORDS for word in words)
+    return named or bool(further_rules(query))
+
+
 _NAMES_YEAR = re.compile(
-    rf"(?:18|19|20)\d\d|(?:fy|fiscal)(?:\s{{1,3}}year)?[\s-]?\d\d|\dq\d\d"
+    rf"{YEAR}|(?:fy|fiscal)(?:\s{{1,3}}year)?[\s-]?\d\d|\dq\d\d"
     rf"|(?:\d/|\d\.\d\d?\.|['\u2019]|\d(?:st|nd|rd|th)?(?:\s{{1,3}}|[-/]){MONTH}(?:\s{{1,3}}|[-/]))\d{{2}}\b",
     re.I,
 )
 """The year in the words for a period: "2019", "FY24", "5 May 23"."""
+
+
+def _chosen(query: str, now: datetime) -> FoundPeriod | None:
+    """The first period with a year, else the first period; joined and changed by the words beside them (`ranges`)."""
+    phrases = list(_phrases(query, now))
+    periods: list[FoundPeriod] = []
+    while phrases:
+        period = phrases.pop(0)
+        with suppress(ValueError, OverflowError):  # 29 February of another year, a year before 1
+            joined = joined_periods(query, period, phrases[0]) if phrases else None
+            if joined is not None:
+                phrases.pop(0)
+            period = joined or changed_period(query, period, now)
+        periods.append(period)
+    dated = [period for period in periods if _NAMES_YEAR.search(query, period.start, period.end)]
+    return next(iter(dated or periods), None)
+
+
+def _phrases(query: str, now: datetime) -> Iterator[FoundPeriod]:
+    """The periods that the rules find, from left to right. Of overlapping phrases, the one that ends last is used; of
+    several that end there, the longest."""
+    found: list[FoundPeriod] = []
+    for rule in (*RULES, *further_rules(query)):
+        for match in rule.pattern.finditer(query):
+            with suppress(ValueError, OverflowError):  # 31 February, the year 12000
+                period = rule.resolve(match, now)
+                if period is not None:
+                    found.append(FoundPeriod(match.start(), match.end(), period))
+    while found:
+        first = min(found, key=lambda each: (each.start, -each.end))
+        overlapping = [each for each in found if each.start < first.end]
+        best = max(overlapping, key=lambda each: (each.end, -each.start))
+        yield best
+        found = [each for each in found if each.start >= best.end]
+
+
 _PREPOSITION = r"(?:in|on|at|of|from|during|since|before|after|until|till|between|by|over|for)"
 _RECORD = (
     r"(?:messages?|chats?|conversations?|discussions?|notes?|(?:e-?)?mails?|sessions?|entry|entries|logs?|documents?|files?"
@@ -92,14 +174,17 @@ _SAYING = (
     r"(?:sa(?:y|id)|tell|told|mention(?:ed)?|discuss(?:ed)?|talk(?:ed)?|spoke|cha(?:t|tted)|ask(?:ed)?|wr(?:ite|ote|itten)"
     r"|noted?|record(?:ed)?|log(?:ged)?|sent|send|posted?|dated|created|saved|published)"
 )
-_SCOPE_BEFORE = re.compile(
+_RECORD_BEFORE = re.compile(
     rf"\b(?:{_RECORD}|{_SAYING}(?:\s{{1,3}}(?:me|you|us|him|her|them|it|this|that|about|to|with|of)){{0,3}})"
     rf"(?:\s{{1,3}}(?:{_PREPOSITION}|dated|sent|written|posted|recorded|created|we\s{{1,3}}had|i\s{{1,3}}had)){{0,2}}"
     r"(?:\s{1,3}the)?\s{0,3}$",
     re.I,
 )
-"""Words directly before a period that limit records to it: "messages from", "what did I say on"."""
-_SCOPE_AFTER = re.compile(rf"(?:['\u2019]s)?\s{{1,3}}{_RECORD}\b", re.I)
+"""Words directly before a period that limit records to it: "messages from", "what did I say on". Not "what did I say
+about the party": the party may have been on the day."""
+SCOPE_CHARS = 80
+"""Number of characters before a period that are searched for `_RECORD_BEFORE`."""
+_RECORD_AFTER = re.compile(rf"(?:['\u2019]s)?\s{{1,3}}{_RECORD}\b", re.I)
 """Words directly after a period that limit records to it: "yesterday's messages"."""
 _NO_SUBJECT = re.compile(
     rf"(?:\b(?:{_RECORD}|{_SAYING}|{_PREPOSITION}|i|we|you|me|us|my|our|your|to|with|the|what|which|did|do|does|done|was|were"
@@ -123,8 +208,26 @@ _ANY_DAY = re.compile(
 )
 """In another language, a phrase for a day that may be past or future: "am Freitag", "an Weihnachten"; not "el martes
 pasado"."""
-SCOPE_CHARS = 80
-"""Number of characters before a period that are searched for a word such as "messages" or "said"."""
+
+
+def _raises_best(phrase: str, around: str, period: TimeRange, now: datetime) -> bool:
+    """`When.raise_best`; `around`: the words around the phrase. "May" in the phrase is a month, in `around` a verb."""
+    if _NAMES_YEAR.search(phrase) or phrase.lower() in MONTHS or _ANY_DAY.fullmatch(phrase):
+        return False
+    start, end = period.start, period.end
+    if start is None or end is None or end > now or end - start > LONGEST_MONTH:
+        return False
+    return _PRESENT.search(around) is None or _PAST.search(around) is not None
+
+
+def _earlier_days(period: CalendarPeriod) -> Iterator[TimeRange]:
+    if period.in_year is None or period.end - period.start > LONGEST_DAY:
+        return
+    for year in range(period.start.year - 1, period.start.year - LEAP_YEARS_APART - 1, -1):
+        with suppress(ValueError, InvalidTimeRange):  # 29 February, the year 0
+            day = period.in_year(year)
+            yield TimeRange(day.start, day.end)
+
 
 _LATEST = re.compile(
     r"\b(?:latest|newest|most recent(?:ly)?|current(?:ly)?|now|nowadays|these days|at the moment|up[- ]to[- ]date"
@@ -161,114 +264,6 @@ _OTHER_MEANING = re.compile(
 line of a traceback."""
 
 
-def find_time(query: str, now: datetime) -> When | None:
-    """The period that the query names; None: it names none.
-
-    Takes microseconds for a query without time words, below 1 ms for a sentence, 10 ms for SCANNED_CHARS characters.
-
-    Args:
-        query: In English, German, French, Spanish, Italian, Portuguese, Dutch or Chinese.
-        now: The time that "yesterday" refers to. Days, weeks (from Monday) and months are those of its time zone.
-
-    Raises:
-        InvalidTimeRange: If `now` has no time zone.
-    """
-    as_utc(now, "now")  # raises if `now` has no time zone
-    query = with_plain_letters(query[:SCANNED_CHARS])
-    found = _chosen(query, now) if _may_name_time(query) else None
-    if found is None:
-        return None
-    start, end = found.start, found.end
-    try:
-        period = TimeRange(*(found.bounds or (found.period.start, found.period.end)))
-    except InvalidTimeRange:  # empty, outside the years 1 to 9999, or in an hour that a change of clocks skips
-        return None
-    phrase, around = query[start:end], (query[:start], query[end:])
-    dated = _NAMES_YEAR.search(phrase) is not None
-    return When(
-        period,
-        _kind_of(query, start, end, found.period),
-        phrase,
-        (start, end),
-        dated=dated,
-        nothing_else=all(map(_NO_SUBJECT.fullmatch, around)),
-        raise_best=not (dated or phrase.lower() in MONTHS or _ANY_DAY.fullmatch(phrase))
-        and _is_past_and_short(" ".join(around), period, now),
-        yearless=found.period.in_year is not None,
-        earlier_days=tuple(_earlier_days(found.period)),
-    )
-
-
-def _earlier_days(period: CalendarPeriod) -> Iterator[TimeRange]:
-    if period.in_year is None or period.end - period.start > LONGEST_DAY:
-        return
-    for year in range(period.start.year - 1, period.start.year - LEAP_YEARS_APART - 1, -1):
-        with suppress(ValueError, InvalidTimeRange):  # 29 February, the year 0
-            day = period.in_year(year)
-            yield TimeRange(day.start, day.end)
-
-
-def _is_past_and_short(around: str, period: TimeRange, now: datetime) -> bool:
-    """Whether the period is over and at most a month long, and the words around it do not only ask about the present or
-    future. "May" in the phrase itself is a month."""
-    if period.start is None or period.end is None or period.end > now or period.end - period.start > LONGEST_MONTH:
-        return False
-    return _PRESENT.search(around) is None or _PAST.search(around) is not None
-
-
-def _may_name_time(query: str) -> bool:
-    """Whether the query has a time word or a number. A fast test; it is true for every query that names a period."""
-    words = _WORD.findall(query.lower())
-    named = any(word.isdigit() or word in _TIME_WORDS or word.rstrip("s") in _TIME_WORDS for word in words)
-    return named or bool(further_rules(query))
-
-
-def _chosen(query: str, now: datetime) -> FoundPeriod | None:
-    """The first period with a year, else the first period; joined and changed by the words beside them (`ranges`)."""
-    phrases = list(_phrases(query, now))
-    periods: list[FoundPeriod] = []
-    while phrases:
-        period = phrases.pop(0)
-        with suppress(ValueError, OverflowError):  # 29 February of another year, a year before 1
-            if phrases and (joined := joined_periods(query, period, phrases[0])):
-                period = joined
-                del phrases[0]
-            else:
-                period = changed_period(query, period, now)
-        periods.append(period)
-    dated = [period for period in periods if _NAMES_YEAR.search(query, period.start, period.end)]
-    return next(iter(dated or periods), None)
-
-
-def _phrases(query: str, now: datetime) -> Iterator[FoundPeriod]:
-    """The periods that the rules find, from left to right. Of overlapping phrases, the one that ends last is used; of
-    several that end there, the longest."""
-    found: list[FoundPeriod] = []
-    for rule in (*RULES, *further_rules(query)):
-        for match in rule.pattern.finditer(query):
-            with suppress(ValueError, OverflowError):  # 31 February, the year 12000
-                if period := rule.resolve(match, now):
-                    found.append(FoundPeriod(match.start(), match.end(), period))
-    end = 0
-    while remaining := [each for each in found if each.start >= end]:
-        first = min(remaining, key=lambda each: (each.start, -each.end))
-        rivals = [each for each in remaining if each.start < first.end]
-        best = max(rivals, key=lambda each: (each.end, -each.start))
-        yield best
-        end = best.end
-
-
-def _kind_of(query: str, start: int, end: int, period: CalendarPeriod) -> TimeKind:
-    """Whether the period, query[start:end], is explicit: it is not vague, and a word for a record or for saying is next
-    to it.
-
-    "What did I say yesterday" is explicit. "What did I say about the party yesterday" is fuzzy: the party may have been
-    yesterday.
-    """
-    limits = _SCOPE_BEFORE.search(query, max(0, start - SCOPE_CHARS), start) or _SCOPE_AFTER.match(query, end)
-    return "explicit" if limits and not period.vague else "fuzzy"
-
-
 @lru_cache(maxsize=64)
 def time_order(query: str) -> TimeOrder | None:
     """Whether the query asks for the latest or the first of several texts on one subject.
@@ -276,7 +271,7 @@ def time_order(query: str) -> TimeOrder | None:
     None if it asks for neither, or for both: "from the first to the latest".
     """
     query = _OTHER_MEANING.sub(" ", " ".join(query.split()))
-    latest, first = _LATEST.search(query), _FIRST.search(query)
-    if latest and first:
+    latest, first = _LATEST.search(query) is not None, _FIRST.search(query) is not None
+    if latest == first:
         return None
-    return "latest" if latest else "first" if first else None
+    return "latest" if latest else "first"
