@@ -21,10 +21,22 @@ Rome", "which vet did I mention a while ago". They are removed, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 from umi_common.query.routing import FUNCTION_WORDS, PRONOUNS, QUESTION_WORDS
+
+
+def without_frame(query: str) -> str:
+    """The query without its frame, its closing ("please", "thanks") and the words about an earlier conversation.
+
+    Closing words in another language are removed only if a frame in another language is. An English frame and its
+    closing, or the words about an earlier conversation, stay if only function words would be left without them.
+    """
+    unframed, found = _FRAME_IN_OTHER_LANGUAGES.subn("", query)
+    query = _CLOSING_IN_OTHER_LANGUAGES.sub("", unframed) if found else _without_english_frame(query)
+    subject = _TOLD_AFTER.sub("", _TOLD_BEFORE.sub("", query))
+    return query if _NO_CONTENT.issuperset(_words(subject.lower().strip("?!. "))) else subject
 
 
 def _words(text: str) -> frozenset[str]:
@@ -56,9 +68,11 @@ LINKS = _words("for if in into of on through to up whether with")
 TAKES_LINK = SEARCH | TEXT | MOOD
 """Words that a word of `LINKS` may follow."""
 THAT = _words("that where which")
+LINKING = ABOUT | LINKS | THAT  # talks of | ...
 POLITE = _words("kindly please pls plz")
 GREETING = _words("hello hey hi sorry thank thanks")
 ME = _words("me us")
+BEFORE_QUESTION = FIND | MOOD | ME  # tell me | when ...
 YOU = _words("anyone someone u you") | POLITE
 """Words for the person asked. "Please" stands for "you" in "please explain"."""
 PERSONS = YOU | _words("i we")
@@ -70,21 +84,21 @@ FILLERS = _words(
 )
 """Other words that a frame may have. "d", "m", "re", "s" and "ve" are the ends of contractions: "I'd"."""
 FRAME = ASKING | ABOUT | LINKS | THAT | GREETING | ME | PERSONS | FILLERS
-CLOSING = POLITE | _words("cheers thank thanks thx")
+ALONE_IN_CLOSING = POLITE | _words("thanks thx")
+CLOSING = ALONE_IN_CLOSING | _words("cheers thank")
 """Words with which a closing at the end of a query may begin."""
 IN_CLOSING = CLOSING | _words("a advance for help in kind lot many much regards so very you your")
+NOT_BEFORE_CLOSING = LINKS | SAY | FILLERS | CLOSING
+_NO_CONTENT = FUNCTION_WORDS | PRONOUNS | QUESTIONING
 
 
 class Ending(NamedTuple):
-    """A frame may end after one of `words`, if the conditions on the words before it hold."""
+    """A frame may end after one of `words`, if these conditions hold. An empty set is no condition."""
 
     words: frozenset[str]
-    after: frozenset[str] = frozenset()
-    """The last word before it is one of these; empty: no condition."""
-    seen: frozenset[str] = frozenset()
-    """A word anywhere before it is one of these; empty: no condition."""
-    distinct: int = 0
-    """Smallest number of distinct words before it."""
+    after: frozenset[str] = frozenset()  # the last word before it is one of these
+    seen: frozenset[str] = frozenset()  # a word anywhere before it is one of these
+    distinct: int = 0  # smallest number of distinct words before it
 
 
 ENDINGS = (
@@ -100,9 +114,8 @@ ENDINGS = (
     Ending(FIND, seen=PERSONS),  # did we find |
     Ending(EXPLAIN, seen=YOU),  # can you explain |, but "can I recall an email" asks about recalling
 )
-
-_NO_CONTENT = FUNCTION_WORDS | PRONOUNS | QUESTIONING
 _WORD = re.compile(r"([^\W_]+)")
+_QUOTE = re.compile('["\u201c\u201d\u201e\u00ab\u00bb`]')
 _STOP = re.compile(r"[.,!:;\n]")
 _PAUSE = re.compile(r"[.,!?:;\n\u2013\u2014-]")
 _GAP_AFTER_FRAME = re.compile(r"\A\S*\Z|.*\s", re.DOTALL)
@@ -111,6 +124,91 @@ Signs between a blank and the subject stay, as in "about | --force"."""
 _GAP_BEFORE_CLOSING = re.compile(r"[.,!?:;\u2013\u2014-]*(?:\s.*)?\Z", re.DOTALL)
 """The characters between subject and closing that are removed: punctuation, and all from the first blank on. Other
 signs directly after the subject stay, as in "C++ please"."""
+
+
+def _without_english_frame(query: str) -> str:
+    """The query without its frame and its closing; the query itself if only function words would be left."""
+    pieces = _WORD.split(query)  # gap, word, gap, ..., word, gap
+    gaps, words = pieces[::2], [word.lower() for word in pieces[1::2]]
+    start, end = _end_of_frame(words, gaps), _start_of_closing(words, gaps)
+    if _NO_CONTENT.issuperset(words[start:end]):
+        return query
+    before, subject, after = gaps[start], "".join(pieces[2 * start + 1 : 2 * end]), gaps[end]
+    if start:
+        before = _GAP_AFTER_FRAME.sub("", before)
+    if end < len(words):  # a question mark before, in or after the closing stays
+        after = _GAP_BEFORE_CLOSING.sub("", after) + ("?" if any("?" in gap for gap in gaps[end:]) else "")
+    return before + subject + after
+
+
+def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
+    """The number of words of the frame at the start of a query; 0: it has none.
+
+    The end moves on with each further place at which the frame may end. In "hi all, can you explain tides" it is 2
+    before "can" and 5 after "explain"; "tides" is no word of a frame.
+
+    Args:
+        words: The query's words in lower case.
+        gaps: The characters around the words: `gaps[i]` precede `words[i]`; the last item follows the last word.
+    """
+    end, before, seen = 0, "", set[str]()
+    for at, word in enumerate(words):
+        if _QUOTE.search(gaps[at]):
+            break  # a quotation belongs to the subject
+        if _may_begin_subject(word, before, gaps[at], seen):
+            end = at
+        if word not in FRAME:
+            break
+        if _may_end(word, before, seen):
+            end = at + 1
+            if word in SAY and end < len(words) and words[end] in LINKING and not _QUOTE.search(gaps[end]):
+                return end + 1  # talks of | ...
+            if word in SAY or word in ABOUT or before in TAKES_LINK:
+                return end  # mentions | ..., about | ..., information on | ...
+        seen.add(word)
+        before = word
+    return end
+
+
+def _may_begin_subject(word: str, before: str, gap: str, seen: Set[str]) -> bool:
+    """Whether the subject begins with this word, unless the frame ends at a later word.
+
+    `before` is the word before it or "", `gap` the characters between the two, and `seen` holds all words before it.
+    """
+    if word in QUESTIONING and before in BEFORE_QUESTION and seen & ASKING:
+        return True  # tell me | when ...
+    return bool(seen & GREETING) and (word in QUESTIONING or _STOP.search(gap) is not None)  # hi all, | ...
+
+
+def _may_end(word: str, before: str, seen: Set[str]) -> bool:
+    """Whether an item of `ENDINGS` holds for this word. The arguments are as in `_may_begin_subject`."""
+    return any(
+        word in ending.words
+        and (not ending.after or before in ending.after)
+        and (not ending.seen or not ending.seen.isdisjoint(seen))
+        and len(seen) >= ending.distinct
+        for ending in ENDINGS
+    )
+
+
+def _start_of_closing(words: Sequence[str], gaps: Sequence[str]) -> int:
+    """The number of words before the closing of a query; the number of all words if it has none.
+
+    Closing words after punctuation are a closing. Without punctuation they may be the subject, as in "Japanese word for
+    thank you". Then only a single "please" or "thanks" after a content word counts: "directions to the pool please".
+    The arguments are those of `_end_of_frame`.
+    """
+    start = len(words)
+    while start and words[start - 1] in IN_CLOSING:
+        start -= 1
+    while start < len(words) and words[start] not in CLOSING:
+        start += 1
+    if _PAUSE.search(gaps[start]):
+        return start
+    alone = 0 < start == len(words) - 1 and words[start] in ALONE_IN_CLOSING
+    return start if alone and words[start - 1] not in NOT_BEFORE_CLOSING else len(words)
+
+
 _TOLD = r"(?:say|said|(?:tell|told) (?:me|us|you)|mention(?:ed)?|discuss(?:ed)?|talk(?:ed)?)"
 _TOLD_BEFORE = re.compile(
     rf"\A\W*what (?:else )?(?:did|had|have) (?:i|we|you) {_TOLD}(?: to (?:me|us|you))? about\s", re.I
@@ -144,102 +242,3 @@ _CLOSING_IN_OTHER_LANGUAGES = re.compile(
     r"|grazie|obrigad[oa]|alsjeblieft|alstublieft|dank je)(?=[\s.!?]*\Z)",
     re.IGNORECASE,
 )
-_QUOTE = re.compile('["\u201c\u201d\u201e\u00ab\u00bb`]')
-
-
-def without_frame(query: str) -> str:
-    """The query without its frame, its closing ("please", "thanks") and the words about an earlier conversation.
-
-    Closing words in another language are removed only if a frame in another language is. An English frame and its
-    closing, or the words about an earlier conversation, stay if only function words would be left without them.
-    """
-    unframed, found = _FRAME_IN_OTHER_LANGUAGES.subn("", query)
-    query = _CLOSING_IN_OTHER_LANGUAGES.sub("", unframed) if found else _without_english_frame(query)
-    subject = _TOLD_AFTER.sub("", _TOLD_BEFORE.sub("", query, count=1))
-    return query if _NO_CONTENT.issuperset(_words(subject.lower().strip("?!. "))) else subject
-
-
-def _without_english_frame(query: str) -> str:
-    """The query without its frame and its closing; the query itself if only function words would be left."""
-    pieces = _WORD.split(query)  # gap, word, gap, ..., word, gap
-    gaps, words = pieces[::2], [word.lower() for word in pieces[1::2]]
-    start, end = _end_of_frame(words, gaps), _start_of_closing(words, gaps)
-    if (start == 0 and end == len(words)) or _NO_CONTENT.issuperset(words[start:end]):
-        return query
-    before, after = gaps[start], gaps[end]
-    if start:
-        before = _GAP_AFTER_FRAME.sub("", before)
-    if end < len(words):  # a question mark before, in or after the closing stays
-        after = _GAP_BEFORE_CLOSING.sub("", after) + ("?" if any("?" in gap for gap in gaps[end:]) else "")
-    return before + "".join(pieces[2 * start + 1 : 2 * end]) + after
-
-
-def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
-    """The number of words of the frame at the start of a query; 0: it has none.
-
-    The end moves on with each further place at which the frame may end. In "hi all, can you explain tides" it is 2
-    before "can" and 5 after "explain"; "tides" is no word of a frame.
-
-    Args:
-        words: The query's words in lower case.
-        gaps: The characters around the words: `gaps[i]` precede `words[i]`; the last item follows the last word.
-    """
-    end = 0
-    seen: set[str] = set()
-    subject_follows = False  # true after "about", "that mentions" or "information on"
-    for at, word in enumerate(words):
-        before = words[at - 1] if at else ""
-        if _QUOTE.search(gaps[at]):
-            break
-        if _may_begin_subject(word, before, gaps[at], seen):
-            end = at
-        links_subject = before in SAY and word in ABOUT | LINKS | THAT  # talks of | ...
-        if word not in FRAME or (subject_follows and not links_subject):
-            break
-        if subject_follows or _may_end(word, before, seen):
-            end = at + 1
-            subject_follows = subject_follows or word in ABOUT | SAY or before in TAKES_LINK
-        seen.add(word)
-    return end
-
-
-def _may_begin_subject(word: str, before: str, gap: str, seen: set[str]) -> bool:
-    """Whether the subject begins with this word, unless the frame ends at a later word.
-
-    Args:
-        before: The word before it; "" if there is none.
-        gap: The characters between the two words.
-        seen: All words before it.
-    """
-    if word in QUESTIONING and before in FIND | MOOD | ME and seen & ASKING:
-        return True  # tell me | when ...
-    return bool(seen & GREETING) and (word in QUESTIONING or _STOP.search(gap) is not None)  # hi all, | ...
-
-
-def _may_end(word: str, before: str, seen: set[str]) -> bool:
-    """Whether an item of `ENDINGS` holds for this word. The arguments are as in `_may_begin_subject`."""
-    return any(
-        word in ending.words
-        and (not ending.after or before in ending.after)
-        and (not ending.seen or bool(seen & ending.seen))
-        and len(seen) >= ending.distinct
-        for ending in ENDINGS
-    )
-
-
-def _start_of_closing(words: Sequence[str], gaps: Sequence[str]) -> int:
-    """The number of words before the closing of a query; the number of all words if it has none.
-
-    Closing words after punctuation are a closing. Without punctuation they may be the subject, as in "Japanese word for
-    thank you". Then only a single "please" or "thanks" after a content word counts: "directions to the pool please".
-    The arguments are those of `_end_of_frame`.
-    """
-    start = len(words)
-    while start and words[start - 1] in IN_CLOSING:
-        start -= 1
-    while start < len(words) and words[start] not in CLOSING:
-        start += 1
-    if _PAUSE.search(gaps[start]):
-        return start
-    alone = 0 < start == len(words) - 1 and words[start] in POLITE | {"thanks", "thx"}
-    return start if alone and words[start - 1] not in LINKS | SAY | FILLERS | CLOSING else len(words)
