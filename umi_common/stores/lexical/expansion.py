@@ -6,7 +6,7 @@ example, the rows are texts in English and German and hold "runs", "ran", "schoo
     query "Running scool cafe"      its terms in its own language (English): run, scool, cafe, each of weight 1
     as German stems                 run: running;  cafe: caf                                 (`_in_other_languages`)
     other spellings                 cafe: café, which differs only in accents
-                                    scool: school, one edit away, since no row holds scool   (`_add_spellings`)
+                                    scool: school, one edit away, since no row holds scool   (`_with_spellings`)
     other forms of English words    run: ran                                                 (`_other_forms`)
     compounds, their two words      none in English; of German "Wasserleitung": wass, leitung   (`_compounds`)
     terms that a row holds          run and café of weight 1, school and ran of weight 0.5 or less
@@ -20,8 +20,9 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,16 +56,16 @@ FORM_WEIGHT = 0.5
 """Largest factor on the weight of a word's other forms; below 1, so that a text with the word as typed ranks higher."""
 
 
-@dataclass(slots=True)
-class _Word:
+class _Word(NamedTuple):
     """A word of a query, with the terms that are searched for it."""
 
     term: str
     """Its term in the language in which the query is analysed."""
-    terms: list[str]
-    """Its distinct terms in all languages and spellings, `term` first."""
-    guessed: set[str] = field(default_factory=set)
-    """Those of `terms` that are searched because no row holds the word: one edit away, versions."""
+    rows: dict[str, int]
+    """Its distinct terms in all languages and spellings, `term` first, each with the number of living rows that hold
+    it."""
+    guessed: Collection[str] = ()
+    """Those of its terms that are searched because no row holds the word: one edit away, versions."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,15 +85,10 @@ class QueryExpander:
         """The distinct terms of a query, each with its weight, in every language of the living rows.
 
         The query is analysed in its own language, or, if that is not detected or no row has it, in the language of most
-        rows. Its words are then analysed in the other languages of the rows and looked up in other spellings. All terms
-        of one word count as one term: weight(term) * idf(rows of term) = weight(word) * idf(sum of the rows of its
-        terms).
-
-        If the query is analysed as English, the other forms of its words are added with at most `FORM_WEIGHT` times the
-        weight of the word; so are the terms of compounds, see `_compounds`. If no row holds a word, and it has no other
-        forms, the terms one edit away, or else the versions that begin with it, are added with `TYPO_WEIGHT` times its
-        weight. Of a long query, only the `QUERY_TERMS_MAX` terms with the largest weight * idf are looked up in other
-        languages. The module shows an example.
+        rows. All terms of one word count as one term: weight(term) * idf(rows of term) = weight(word) * idf(sum of the
+        rows of its terms). Terms that are guessed weigh `TYPO_WEIGHT` times that, other forms at most `FORM_WEIGHT`
+        times the weight of the word. Of a long query, only the `QUERY_TERMS_MAX` terms with the largest weight * idf
+        are looked up in other languages.
 
         A date that names its month ("3 March 2026") adds "2026-03-03", the term of all numeric forms of the day, if a
         row holds it. A text that names the month does not get this term: cutting texts into terms would take a third
@@ -101,29 +97,22 @@ class QueryExpander:
         language = self.analyzer.language_of(query)
         own = self.analyzer.of_language(language)
         first = own if own in self.analyzers and language != NOT_FOUND else self.analyzers[0]
-        weights = first.weighted_terms(query, function_word_weight)
-        if days := self._held(days_in_words(query)):
-            weights = {**weights, **dict.fromkeys(days, 1.0)}
+        weights = {**first.weighted_terms(query, function_word_weight)}
+        weights.update(dict.fromkeys(self._held(days_in_words(query)), 1.0))
         forms = self._other_forms(query, first) if first is self.analyzer.of_language(ENGLISH) else {}
         for term, others in self._compounds(query, first).items():
             forms.setdefault(term, []).extend(others)
-        words = _in_other_languages(query, first, self.analyzers, self._heaviest_terms(weights))
-        counts = self._counts(chain(*(word.terms for word in words), forms, *forms.values()))
+        terms_of_word = _in_other_languages(query, first, self.analyzers, self._heaviest_terms(weights))
+        counts = self._counts(chain(*terms_of_word.values(), forms, *forms.values()))
+        words = [_Word(term, {each: counts[each] for each in terms}) for term, terms in terms_of_word.items()]
         if len(weights) <= SPELLED_TERMS_MAX:
-            for word in words:
-                self._add_spellings(query, word, counts, guess=word.term not in forms)
-        own_terms = {word.term for word in words}
-        expanded = {term: weight for term, weight in weights.items() if term not in own_terms}
-        for word in words:
-            for term, weight in self._weights_of_word(weights[word.term], word, counts).items():
-                expanded[term] = max(expanded.get(term, 0.0), weight)
-            if all(term in word.guessed for term in word.terms if counts[term]):
-                expanded[word.term] = weights[word.term]  # no row holds the word; it stays, and so lowers the coverage
-        of_forms: dict[str, float] = {}
-        for typed, others in forms.items():
-            for term, weight in self._weights_of_forms(weights.get(typed, 0.0), typed, others, counts).items():
-                of_forms[term] = max(of_forms.get(term, 0.0), weight)
-        for term, weight in of_forms.items():
+            words = [self._with_spellings(query, word, guess=word.term not in forms) for word in words]
+        expanded = _largest(
+            {term: weight for term, weight in weights.items() if term not in terms_of_word},
+            *(self._weights_of_word(weights[word.term], word) for word in words),
+        )
+        of_forms = (self._weights_of_forms(weights.get(term, 0.0), term, forms[term], counts) for term in forms)
+        for term, weight in _largest(*of_forms).items():
             expanded.setdefault(term, weight)
         return {term: weight for term, weight in expanded.items() if weight}
 
@@ -135,19 +124,19 @@ class QueryExpander:
         the longer of the two (see `_joined`). Empty for a query of more than `SPELLED_TERMS_MAX` words.
         """
         forms, words = word_forms(), re.findall(r"\w+", query.lower())
-        found: dict[str, list[str]] = {}
         if len(words) > SPELLED_TERMS_MAX:
-            return found
+            return {}
+        found: dict[str, list[str]] = {}
         joined = {word: _last_terms(analyzer, wholes) for word, wholes in _joined(words).items()}
         held = self._held(chain(*joined.values()))
         for word, terms in zip(words, analyzer.terms_of_pieces(words), strict=True):
             if not terms:
                 continue
             term = terms[-1]  # a word such as 7th has several terms; the last is the whole word
-            each = _last_terms(analyzer, forms.get(word) or forms.get(term, ()))
-            each += [whole for whole in joined.get(word, ()) if whole in held]
-            if each:
-                found.setdefault(term, []).extend(other for other in each if other != term)
+            others = _last_terms(analyzer, forms.get(word) or forms.get(term, ()))
+            others += [whole for whole in joined.get(word, ()) if whole in held]
+            if others:
+                found.setdefault(term, []).extend(other for other in others if other != term)
         return found
 
     def _compounds(self, query: str, first: Analyzer) -> dict[str, list[str]]:
@@ -158,25 +147,28 @@ class QueryExpander:
         of a language in `COMPOUNDING`: an English word is not split.
         """
         analyzer = next((each for each in (first, *self.analyzers) if COMPOUNDING.intersection(each.languages)), None)
-        if analyzer is None:
-            return {}
         words = [word for word in re.findall(r"[^\W\d_]+", normalised(query).lower()) if len(word) > 2]
-        if len(words) > SPELLED_TERMS_MAX:
+        if analyzer is None or len(words) > SPELLED_TERMS_MAX:
             return {}
         terms = dict(zip(words, first.stems_of_words(words), strict=True))
         wholes = compounds_of(words, first.stems_of_words, self._held) if analyzer is first else {}
-        whole_only: set[str] = set()
-        if analyzer is not first or len(terms) == 1:
-            stems = [stem for each in self.analyzers for stem in each.stems_of_words(words)]
-            held = self._held(stems)
-            whole_only = {word for word, stem in zip(words * len(self.analyzers), stems, strict=True) if stem in held}
+        not_split = self._words_in_rows(words) if analyzer is not first or len(terms) == 1 else ()
         found = {}
         for word, term in terms.items():
             others = list(wholes.get(word, ()))
-            if len(word) in TYPO_LETTERS and word not in whole_only:
+            if len(word) in TYPO_LETTERS and word not in not_split:
                 others += parts_of_compound(word, analyzer.stems_of_words, self._held)
             if others:
                 found[term] = others
+        return found
+
+    def _words_in_rows(self, words: list[str]) -> set[str]:
+        """Those of the words whose stem in one of the rows' languages is in a row."""
+        found: set[str] = set()
+        for analyzer in self.analyzers:
+            stems = analyzer.stems_of_words(words)
+            held = self._held(stems)
+            found.update(word for word, stem in zip(words, stems, strict=True) if stem in held)
         return found
 
     def _heaviest_terms(self, weights: Mapping[str, float]) -> Collection[str]:
@@ -187,16 +179,30 @@ class QueryExpander:
         found = {term: weights[term] * self.idf(max(df, 1)) for term, df in self._counts(weights).items()}
         return set(heapq.nlargest(QUERY_TERMS_MAX, found, key=found.__getitem__))
 
-    def _weights_of_word(self, weight: float, word: _Word, counts: Mapping[str, int]) -> dict[str, float]:
-        """Term -> weight, for the word's terms that are in some living row; see `weighted_terms`."""
-        df = {term: counts[term] for term in word.terms if counts[term]}
-        together = self.idf(min(sum(df.values()), self.corpus.documents)) if df else 0.0
+    def _with_spellings(self, query: str, word: _Word, *, guess: bool) -> _Word:
+        """The word with the terms that differ from its own only in accents. If no row holds any of these terms, and
+        `guess` is true, with the terms one edit away; if there are none, with the versions that begin with the word."""
+        known = any(word.rows.values())
+        others: dict[str, int] = {}
+        if query.isascii() or not known:  # in a query with accents, a word that a row holds is typed as meant
+            others = self._counts(other for term in word.rows for other in self.spellings.others(term))
+        guessed: dict[str, int] = {}
+        if guess and not known and not any(others.values()):
+            guessed = self._one_edit_away(word.term) or self._versions(word.term)
+            others |= guessed
+        return _Word(word.term, word.rows | others, guessed) if others else word
+
+    def _weights_of_word(self, weight: float, word: _Word) -> dict[str, float]:
+        """Term -> weight, for the word's terms that are in some living row; see `weighted_terms`. If no row holds the
+        word, its own term keeps the weight, and so lowers the coverage."""
+        held = {term: rows for term, rows in word.rows.items() if rows}
+        together = self.idf(min(sum(held.values()), self.corpus.documents)) if held else 0.0
         found = {}
-        for term, count in df.items():
-            alone = self.idf(count)
+        for term, rows in held.items():
+            alone = self.idf(rows)
             share = together / alone if alone > 0 else 1.0
             found[term] = weight * (TYPO_WEIGHT if term in word.guessed else 1.0) * share
-        return found
+        return found if held.keys() - word.guessed else {**found, word.term: weight}
 
     def _weights_of_forms(
         self, weight: float, term: str, others: Sequence[str], counts: Mapping[str, int]
@@ -208,24 +214,6 @@ class QueryExpander:
         limit = self.idf(counts[term]) if counts[term] else np.inf
         idfs = {form: self.idf(counts[form]) for form in others if counts[form]}
         return {form: FORM_WEIGHT * weight * (min(1.0, limit / idf) if idf > 0 else 1.0) for form, idf in idfs.items()}
-
-    def _add_spellings(self, query: str, word: _Word, counts: dict[str, int], *, guess: bool) -> None:
-        """Add to the word's terms those that differ from them only in accents. If no row holds any of these terms, and
-        `guess` is true, add the terms one edit away; if there are none, the versions that begin with the word.
-
-        Args:
-            counts: Number of living rows that hold each term; extended in place.
-        """
-        known = any(counts[term] for term in word.terms)
-        others: dict[str, int] = {}
-        if query.isascii() or not known:  # in a query with accents, a word that a row holds is typed as meant
-            others = self._counts(other for term in word.terms for other in self.spellings.others(term))
-        if guess and not known and not any(others.values()):
-            guessed = self._one_edit_away(word.term) or self._versions(word.term)
-            others |= guessed
-            word.guessed.update(guessed)
-        word.terms.extend(other for other in others if other not in word.terms)
-        counts |= others
 
     def _one_edit_away(self, term: str) -> dict[str, int]:
         """The terms of living rows that are one edit away from `term`, each with the number of rows that hold it; empty
@@ -254,9 +242,10 @@ class QueryExpander:
 
 def _in_other_languages(
     query: str, first: Analyzer, analyzers: Sequence[Analyzer], wanted: Collection[str]
-) -> list[_Word]:
+) -> dict[str, dict[str, None]]:
     """For each term in `wanted` that the analyzer `first` makes of the query, the distinct terms of the same word from
-    all analyzers, also with umlauts in place of ae, oe and ue.
+    all analyzers, the term first; also with umlauts in place of ae, oe and ue. The keys of the inner dict are an
+    ordered set.
 
     A word may have several terms, such as "7th". The terms of two analyzers correspond by their order, so those of an
     analyzer that makes another number of terms of the word are left out.
@@ -266,14 +255,24 @@ def _in_other_languages(
     of_words = zip(words, first.terms_of_pieces(words), strict=True)
     asked = [word for word, terms in of_words if any(term in wanted for term in terms)]
     in_each = [each.terms_of_pieces(asked) for each in (first, *(other for other in analyzers if other is not first))]
-    if (umlauts := list(map(with_umlauts, asked))) != asked:
+    umlauts = list(map(with_umlauts, asked))
+    if umlauts != asked:
         in_each += [each.terms_of_pieces(umlauts) for each in analyzers]
     for terms, *others in zip(*in_each, strict=True):
         aligned = [other for other in others if len(other) == len(terms)]
         for term, *same in zip(terms, *aligned, strict=True):
             if term in wanted:
                 found.setdefault(term, {}).update(dict.fromkeys([term, *same]))
-    return [_Word(term, list(same)) for term, same in found.items()]
+    return found
+
+
+def _largest(*weightings: Mapping[str, float]) -> dict[str, float]:
+    """The largest weight of each term."""
+    largest: dict[str, float] = {}
+    for weighting in weightings:
+        for term, weight in weighting.items():
+            largest[term] = max(largest.get(term, 0.0), weight)
+    return largest
 
 
 def _last_terms(analyzer: Analyzer, words: Sequence[str]) -> list[str]:
