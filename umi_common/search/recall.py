@@ -11,7 +11,7 @@ from itertools import zip_longest
 import numpy as np
 
 from umi_common.pool import CHUNKS_WITH_TIME, Floats, Pool, Vectors
-from umi_common.protocols import Probe, RecallRequest, Store, Strategy
+from umi_common.protocols import Probe, RecallRequest, Store
 from umi_common.query.rewriting.rewrite import Rewrites
 from umi_common.query.routing import Decision, route, weigh_evidence
 from umi_common.query.time.find import When, time_order
@@ -27,13 +27,13 @@ from umi_common.types import Chunk, TimeRange, age_in_hours
 SPECIFIC_BOUND = 6.0
 """A question is specific if a text could reach a larger BM25 than this for it; the rest of the query then counts less
 than the question. Two rare words reach more, the common words of "what are the next steps?" less."""
+CONTEXT_RATIO = 2.0
+"""The whole query keeps its full weight if it has at most this many other words for each word of its questions. Few
+other words are the context of the questions: "I just bought a flat. Can I deduct the interest?"."""
 NO_TIMES = (
     "a time range passes no chunk, because no chunk of the store has a time; set Chunk(event_time=...), or in a "
     'framework the metadata key "timestamp", or name the key that holds it: time_key="date". Logged once.'
 )
-CONTEXT_RATIO = 2.0
-"""The whole query keeps its full weight if it has at most this many other words for each word of its questions. Few
-other words are the context of the questions: "I just bought a flat. Can I deduct the interest?"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,7 @@ def recall(search: Search, when: When | None = None, ids: tuple[str, ...] = ()) 
     if when is not None:
         ids, of_period = yield from _recall_period(search, when)
     known = [] if of_period is None else [*[None] * _first_with_period(request), *of_period.query_vectors]
-    probes = _probes(search, (), known, ids)
-    ask_store = _ask_store(search, probes, _strategy_after(of_period, request))
+    ask_store = _ask_store(search, _probes(search, (), known, ids), earlier=of_period)
     arms = search.components.arms if request.strategy == "hybrid" else None
     arm_calls = () if arms is None else arms.calls(request, search.config.extra_arms)
     with search.trace.stage("recall") as facts:
@@ -88,9 +87,7 @@ def recall(search: Search, when: When | None = None, ids: tuple[str, ...] = ()) 
         arm_hits = {} if arms is None else arms.hits(others[: len(arm_calls)], search.trace)
         if arm_hits:
             facts["arms"] = {name: len(hits.scores) for name, hits in arm_hits.items()}
-    if of_period is not None:
-        pool = replace(pool, degraded=(*of_period.degraded, *pool.degraded))
-    recalled = Recalled(pool, arm_hits=arm_hits, added_ids=ids)
+    recalled = Recalled(_with_losses(of_period, pool), arm_hits=arm_hits, added_ids=ids)
     if deep:
         recalled = yield from _with_variations(search, recalled, value_of(others[-1]))
     if decision is not None:
@@ -98,24 +95,17 @@ def recall(search: Search, when: When | None = None, ids: tuple[str, ...] = ()) 
     return (yield from _join_arms(search, recalled))
 
 
-def recall_more(search: Search, recalled: Recalled, scores: Floats) -> Body[Recalled | None]:
-    """The candidates for the query and the LLM's variations of it, if the evidence of `recalled` decides that the LLM
-    is asked; None: there are no further candidates.
-
-    Args:
-        recalled: The candidates for the query alone.
-        scores: (n,) final score of each row of `recalled.pool`, before a reranker.
-    """
-    if _decide_beforehand(search) is not None:
-        return None
-    decision = weigh_evidence(recalled.pool, scores, search.request.query, config=search.config.routing)
-    search.trace.add("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
-    if not decision.deep:
-        return None
-    with search.trace.stage("wait for the LLM"):
-        (reply,) = yield (_ask_llm(search),)
-    wider = yield from _with_variations(search, recalled, value_of(reply))
-    return None if wider is recalled else (yield from _join_arms(search, wider))
+def _decide_beforehand(search: Search) -> Decision | None:
+    """Whether to ask the LLM, decided by the query and the settings alone; None: `recall_more` decides, by the evidence
+    that the first recall finds."""
+    mode = search.config.routing.mode
+    if search.components.rewriting is None:
+        return Decision(False, ("no rewriter",))
+    if not search.request.deep_search:
+        return Decision(False, ("deep_search is off",))
+    if mode == "heuristic":
+        return route(search.request.query)
+    return None if mode == "evidence" else Decision(mode == "always", (f"mode {mode}",))
 
 
 def _recall_period(search: Search, when: When) -> Body[tuple[tuple[str, ...], Pool | None]]:
@@ -131,11 +121,13 @@ def _recall_period(search: Search, when: When) -> Body[tuple[tuple[str, ...], Po
     request = search.request
     limited = replace(request, time_range=from_midnight_utc(when.range, request.now))
     probes = [replace(probe, references=False) for probe in _probes(search)[_first_with_period(request) :]]
-    calls = [_ask_store(replace(search, request=limited), probes, request.strategy, best_of_each=request.limit)]
-    if request.strategy != "vector" and (words := written(when.range, request.now.tzinfo)):
+    calls = [_ask_store(replace(search, request=limited), probes, depth=request.limit)]
+    words = written(when.range, request.now.tzinfo)
+    if words and request.strategy != "vector":
         start, end = when.span
         probe = Probe(f"{request.asked[:start]} {request.asked[end:]} {words}")
-        calls.append(_ask_store(search, [probe], "text", best_of_each=request.limit))
+        by_words = replace(search, request=replace(request, strategy="text"))
+        calls.append(_ask_store(by_words, [probe], depth=request.limit))
     with search.trace.stage("recall period") as facts:
         outcomes = yield tuple(calls)
         for outcome in outcomes:
@@ -166,10 +158,8 @@ def _with_variations(search: Search, recalled: Recalled, rewrites: Rewrites) -> 
         trace.degraded.append(rewrites.degraded)
     if not rewrites.variations:
         return recalled
-    pool = recalled.pool
-    probes = _probes(search, rewrites.variations, pool.query_vectors, recalled.added_ids)
     with trace.stage("recall variations") as facts:
-        (outcome,) = yield (_ask_store(search, probes, _strategy_after(pool, search.request)),)
+        (outcome,) = yield (_ask_again(search, recalled, rewrites.variations),)
         if isinstance(outcome, CallFailure):
             log_bug("rewriter", outcome.error)
             reason = f"searching its variations failed with {type(outcome.error).__name__}"
@@ -177,8 +167,7 @@ def _with_variations(search: Search, recalled: Recalled, rewrites: Rewrites) -> 
             return recalled
         wider = _pool_of(outcome, search.request)
         facts.update(candidates=len(wider), **wider.facts)
-    wider = replace(wider, degraded=(*pool.degraded, *wider.degraded))
-    return replace(recalled, pool=wider, variations=rewrites.variations)
+    return replace(recalled, pool=_with_losses(recalled.pool, wider), variations=rewrites.variations)
 
 
 def _join_arms(search: Search, recalled: Recalled) -> Body[Recalled]:
@@ -203,9 +192,7 @@ def _with_arm_hits(search: Search, recalled: Recalled, missing: Sequence[str]) -
     request, trace = search.request, search.trace
     pool = recalled.pool
     with trace.stage("join arms") as facts:
-        ids = (*recalled.added_ids, *missing)
-        probes = _probes(search, recalled.variations, pool.query_vectors, ids)
-        recall_again = _ask_store(search, probes, _strategy_after(pool, request))
+        recall_again = _ask_again(search, recalled, recalled.variations, missing)
         outcome, stored = yield (recall_again, ask_chunks(search.store, missing))
         if isinstance(stored, CallFailure):
             trace.failed("arms", stored.error, "left out the chunks that the store lacks")
@@ -213,8 +200,7 @@ def _with_arm_hits(search: Search, recalled: Recalled, missing: Sequence[str]) -
             lost = "ranked the chunks that only extra arms found, without scores of the store"
             trace.failed("arms", outcome.error, lost)
         else:
-            recalled_again = _pool_of(outcome, request)
-            pool = replace(recalled_again, degraded=(*pool.degraded, *recalled_again.degraded))
+            pool = _with_losses(pool, _pool_of(outcome, request))
         stored_chunks = {} if isinstance(stored, CallFailure) else dict(zip(missing, stored, strict=True))
         # A chunk that the store holds is taken from the store, any other chunk from the arm.
         of_arms = {id: chunk for hits in recalled.arm_hits.values() for id, chunk in hits.chunks.items()}
@@ -226,6 +212,26 @@ def _with_arm_hits(search: Search, recalled: Recalled, missing: Sequence[str]) -
         facts.update(missing=len(missing), joined=len(set(missing).intersection(pool.ids)))
     not_in_store = {id: chunk for id, chunk in unscored.items() if stored_chunks[id] is None}
     return replace(recalled, pool=pool, chunks_not_in_store=not_in_store)
+
+
+def recall_more(search: Search, recalled: Recalled, scores: Floats) -> Body[Recalled | None]:
+    """The candidates for the query and the LLM's variations of it, if the evidence of `recalled` decides that the LLM
+    is asked; None: there are no further candidates.
+
+    Args:
+        recalled: The candidates for the query alone.
+        scores: (n,) final score of each row of `recalled.pool`, before a reranker.
+    """
+    if _decide_beforehand(search) is not None:
+        return None
+    decision = weigh_evidence(recalled.pool, scores, search.request.query, config=search.config.routing)
+    search.trace.add("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
+    if not decision.deep:
+        return None
+    with search.trace.stage("wait for the LLM"):
+        (reply,) = yield (_ask_llm(search),)
+    wider = yield from _with_variations(search, recalled, value_of(reply))
+    return None if wider is recalled else (yield from _join_arms(search, wider))
 
 
 def _probes(
@@ -261,53 +267,45 @@ def _first_with_period(request: SearchRequest) -> int:
     return 1 if request.questions and request.asked != request.searched else 0
 
 
-def _decide_beforehand(search: Search) -> Decision | None:
-    """Whether to ask the LLM, decided by the query and the settings alone; None: `recall_more` decides, by the evidence
-    that the first recall finds."""
-    mode = search.config.routing.mode
-    if search.components.rewriting is None:
-        return Decision(False, ("no rewriter",))
-    if not search.request.deep_search:
-        return Decision(False, ("deep_search is off",))
-    if mode == "heuristic":
-        return route(search.request.query)
-    return None if mode == "evidence" else Decision(mode == "always", (f"mode {mode}",))
+def _with_losses(earlier: Pool | None, pool: Pool) -> Pool:
+    """The pool, which also says what an earlier recall of the search lost."""
+    return pool if earlier is None else replace(pool, degraded=(*earlier.degraded, *pool.degraded))
 
 
-def _strategy_after(pool: Pool | None, request: SearchRequest) -> Strategy:
-    """The strategy of later recalls of a search whose recall returned `pool`: "text" if the embedder failed in that
-    recall, so that it is not called again."""
-    return "text" if pool is not None and pool.mode == "text" else request.strategy
+def _ask_again(search: Search, recalled: Recalled, variations: Sequence[str], missing: Sequence[str] = ()) -> Call:
+    """The call that recalls again, for these variations, too, and with the chunks that are missing in `recalled`."""
+    probes = _probes(search, variations, recalled.pool.query_vectors, (*recalled.added_ids, *missing))
+    return _ask_store(search, probes, earlier=recalled.pool)
 
 
-def _ask_store(search: Search, probes: Sequence[Probe], strategy: Strategy, best_of_each: int | None = None) -> Call:
+def _ask_store(search: Search, probes: Sequence[Probe], earlier: Pool | None = None, depth: int | None = None) -> Call:
     """The call that recalls the store's pool for these probes. Calls of searches that wait at the same time run as one
     batch.
 
     Args:
-        best_of_each: Number of candidates of each arm, without the chunks beside them. None: the number of candidates
-            and of the chunks beside them is that of the settings.
+        earlier: An earlier pool of the search. If the embedder failed for it, it is not called again.
+        depth: Number of candidates of each arm, without the chunks beside them. None: the number of candidates and of
+            the chunks beside them is that of the settings.
     """
-    request = search.request
-    config = search.config
-    around = config.recall.around if config.neighbours.enabled and best_of_each is None else 0
+    request, config = search.request, search.config
+    embedder_failed = earlier is not None and earlier.mode == "text"
+    around = config.recall.around if config.neighbours.enabled and depth is None else 0
     if around and time_order(request.asked) == "latest":
         around = max(around, CHUNKS_BEFORE_CORRECTION)
     recall_request = RecallRequest(
         probes,
-        depth=best_of_each or max(config.recall.depth, request.limit),
+        depth=depth or max(config.recall.depth, request.limit),
         now=request.now,
         where=request.where,
         window=request.time_range,
         lexical=config.lexical,
         decay=config.decay,
         around=around,
-        strategy=strategy,
+        strategy="text" if embedder_failed else request.strategy,
         embedder_timeout_seconds=config.recall.embedder_timeout_seconds,
     )
-    store = search.store
-    prepare = getattr(store, "aembed", None)
-    return Call.batched(("recall", id(store)), [recall_request], partial(_recall_each, store), prepare)
+    prepare = getattr(search.store, "aembed", None)
+    return Call.batched(("recall", id(search.store)), [recall_request], partial(_recall_each, search.store), prepare)
 
 
 def _recall_each(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
