@@ -1,7 +1,12 @@
 """Convert LlamaIndex nodes to chunks and back. The nodes that a caller passes are not changed.
 
-A chunk's metadata holds the node as JSON without the text, under `_node_content`, as in LlamaIndex's own stores. Ids,
-relationships, templates, excluded keys and nested metadata are restored from this JSON. Datetimes become ISO strings.
+A chunk's metadata is the node's own, and beside it, as in LlamaIndex's own stores, the node as JSON without the text.
+From this JSON ids, relationships, templates, excluded keys and nested metadata are restored. Example, a node of "d":
+
+    {"author": "ann", "_node_id": "n", "start_char_idx": 10, "_node_content": "{...}", "_node_type": "TextNode",
+     "document_id": "d", "doc_id": "d", "ref_doc_id": "d"}
+
+Datetimes become ISO strings.
 """
 
 from __future__ import annotations
@@ -46,60 +51,25 @@ log = logging.getLogger("umi")
 
 NodeScore = Literal["score", "relevance"]
 """The field of a hit that becomes the score of its node."""
-NODE_CONTENT = "_node_content"
-"""Metadata key of the node as JSON."""
-NODE_TYPE = "_node_type"
-"""Metadata key of the name of the node's class."""
-NODE_ID = "_node_id"
-"""Metadata key of the node's id."""
+NODE_CONTENT, NODE_TYPE, NODE_ID = "_node_content", "_node_type", "_node_id"
+"""Metadata keys of the node as JSON, of the name of its class, and of its id."""
 REF_DOC_ID = "ref_doc_id"
 """Metadata key of the id of the node's document."""
 START = "start_char_idx"
-"""Field of a node that holds the index of its first character, and the metadata key under which umi's context assembly
-expects this index."""
+"""Field of a node, and key of its metadata for umi's context assembly: index of its first character, see
+`document_start`."""
 DOCUMENT_FIELDS = ("document_id", "doc_id")
 """Metadata keys under which other stores look for the document's id."""
 NODE_FIELDS = (NODE_CONTENT, NODE_TYPE, *DOCUMENT_FIELDS, REF_DOC_ID)
-"""Metadata keys that LlamaIndex's vector stores add. Their values replace the node's own values under the same keys,
-except under DOCUMENT_FIELDS."""
+"""Metadata keys that LlamaIndex's vector stores add."""
 SAME_MODEL_COSINE = 0.99
 """Smallest cosine at which two embeddings of one text count as made by one model. It is below 1, because embedding
 services round differently from call to call."""
 FILE_PATH = "file_path"
 """Metadata key under which `SimpleDirectoryReader` writes the path of the file."""
 SOURCE_KEY = "source"
-"""Metadata key of the chunk's source, for nodes without a relationship to a source node."""
+"""Metadata key of the source of a node without a document."""
 SKIP_ADVICE = '; from_nodes(..., on_invalid="skip") or UmiVectorStore(on_invalid="skip") leaves such nodes out'
-
-
-class Places:
-    """Gives positions to nodes whose metadata state none. By its position, a chunk is in reading order in its source.
-
-    A node with a `document_start`, an index of a character, gets this number, added to the first free position when its
-    document began. Another node gets the first free position. So two documents of one source, each with nodes that
-    start at 0 and 900, get 0, 900, 901 and 1801.
-
-    Args:
-        free: Source -> its first free position before these nodes; 0 for other sources.
-    """
-
-    def __init__(self, free: Mapping[str | None, int] | None = None) -> None:
-        self._free = Counter(free)
-        self._begun: dict[tuple[str | None, str | None], int] = {}
-        """(source, document) -> first free position when the first node of the document came."""
-
-    def of(self, node: BaseNode, source: str | None) -> int:
-        """The node's position. If the source is the node's document itself, nothing is added to `document_start`."""
-        start = document_start(node)
-        if start is None:
-            return self._free[source]
-        if source == node.ref_doc_id:
-            return start
-        return start + self._begun.setdefault((source, node.ref_doc_id), self._free[source])
-
-    def take(self, source: str | None, position: int) -> None:
-        """Positions up to this one are no longer free."""
-        self._free[source] = max(self._free[source], position + 1)
 
 
 def to_chunks(
@@ -157,6 +127,15 @@ def to_chunks(
     return chunks
 
 
+def check_node(index: int, node: object, holder: str = "TextNode(text=...)") -> None:
+    """Raise InvalidChunk if the item at `index` of a list is no node; the message suggests `holder` for a string."""
+    if not isinstance(node, BaseNode):
+        raise InvalidChunk(
+            f"node {index} is {type(node).__name__}; expected a list of LlamaIndex nodes or Documents; "
+            f"wrap a string as {holder}"
+        )
+
+
 def node_source(node: BaseNode, keys: PlaceKeys) -> str | None:
     """The source of a node's chunk, as `to_chunks` describes it."""
     stated = None if keys.source is None else source_in_metadata(node.metadata.get(keys.source))
@@ -173,6 +152,68 @@ def document_start(node: BaseNode) -> int | None:
     return None if NodeRelationship.PARENT in node.relationships else getattr(node, START, None)
 
 
+class Places:
+    """Gives positions to nodes whose metadata state none. By its position, a chunk is in reading order in its source.
+
+    A node with a `document_start` gets this number, added to the first free position of the source when the node's
+    document began. Another node gets the first free position. So two documents of one source, each with nodes that
+    start at 0 and 900, get 0, 900, 901 and 1801.
+
+    Args:
+        free: Source -> its first free position before these nodes; 0 for other sources.
+    """
+
+    def __init__(self, free: Mapping[str | None, int] | None = None) -> None:
+        self._free = Counter(free)
+        self._begun: dict[tuple[str | None, str | None], int] = {}
+        """(source, document) -> first free position when the first node of the document came."""
+
+    def of(self, node: BaseNode, source: str | None) -> int:
+        """The node's position. If the source is the node's document itself, nothing is added to `document_start`."""
+        start = document_start(node)
+        if start is None:
+            return self._free[source]
+        if source == node.ref_doc_id:
+            return start
+        return start + self._begun.setdefault((source, node.ref_doc_id), self._free[source])
+
+    def take(self, source: str | None, position: int) -> None:
+        """Positions up to this one are no longer free."""
+        self._free[source] = max(self._free[source], position + 1)
+
+
+def _added_metadata(node: BaseNode) -> dict[str, Any]:
+    """Metadata to store beside the node's own, see the top of this file. They replace the node's own values under the
+    same keys, except under DOCUMENT_FIELDS.
+
+    The JSON of an index node also holds the node that the index node refers to. If this is a retriever or an engine in
+    place of a node, the JSON holds the `index_id`, but not the object.
+
+    Raises:
+        InvalidChunk: If the node cannot be written as JSON.
+    """
+    plain, target = _plain(node), node.obj if isinstance(node, IndexNode) else None
+    try:
+        stored = node_to_metadata_dict(plain, remove_text=True)
+        if isinstance(target, BaseNode):
+            content = {**json.loads(stored[NODE_CONTENT]), "obj": doc_to_json(_plain(target))}
+            stored[NODE_CONTENT] = json.dumps(content, ensure_ascii=False)
+    except (TypeError, ValueError) as error:  # pydantic's serialisation errors are ValueErrors
+        raise InvalidChunk(f"node {node.node_id!r} cannot be written as JSON: {error}") from error
+    keys = [NODE_CONTENT, NODE_TYPE]
+    # For a node without a document LlamaIndex writes the id "None", so all these nodes would seem to be one document.
+    if node.ref_doc_id is not None:
+        keys += [*(key for key in DOCUMENT_FIELDS if key not in node.metadata), REF_DOC_ID]
+    start = {} if document_start(node) is None else {START: document_start(node)}
+    return {NODE_ID: node.node_id, **start, **{key: stored[key] for key in keys}}
+
+
+def _plain(node: BaseNode) -> BaseNode:
+    """A copy that JSON can hold: without the embedding, and without the object that an index node refers to."""
+    without = {"embedding": None, "obj": None} if isinstance(node, IndexNode) else {"embedding": None}
+    return node.model_copy(update={"metadata": plain_metadata(node.metadata), **without})
+
+
 def listed(nodes: Any, name: str = "nodes") -> list[Any]:
     """The items of the argument `name` as a list; raises InvalidChunk for one node, a string or None."""
     if not isinstance(nodes, Iterable) or isinstance(nodes, (str, BaseComponent)):
@@ -180,20 +221,8 @@ def listed(nodes: Any, name: str = "nodes") -> list[Any]:
     return list(nodes)
 
 
-def check_node(index: int, node: object, holder: str = "TextNode(text=...)") -> None:
-    """Raise InvalidChunk if the item at `index` of a list is no node; the message suggests `holder` for a string."""
-    if not isinstance(node, BaseNode):
-        raise InvalidChunk(
-            f"node {index} is {type(node).__name__}; expected a list of LlamaIndex nodes or Documents; "
-            f"wrap a string as {holder}"
-        )
-
-
 def is_blank(node: object) -> bool:
-    """Whether `node` is a text node without text or with white space alone, as readers make of an empty page.
-
-    A node with an image is never blank.
-    """
+    """Whether `node` has neither an image nor a text other than white space, as the node of an empty page."""
     if not isinstance(node, (TextNode, Document)) or isinstance(node, ImageNode):
         return False
     return getattr(node, "image_resource", None) is None and not node.get_content(MetadataMode.NONE).strip()
@@ -226,8 +255,7 @@ def add_embedded(store: Any, nodes: Sequence[BaseNode], chunks: Sequence[Chunk])
 
     Args:
         store: A `HybridStore`.
-        nodes: n nodes.
-        chunks: n chunks, aligned with the nodes.
+        nodes, chunks: The nodes, and the chunk of each.
 
     Raises:
         InvalidVector: If the embedding and the model's vector of the first new chunk differ in dimension, or have a
@@ -238,12 +266,12 @@ def add_embedded(store: Any, nodes: Sequence[BaseNode], chunks: Sequence[Chunk])
     new = [pair for pair, known in zip(pairs, stored, strict=True) if pair[0] != known]
     if not new:
         return
-    (first, given), model = new[0], store.embedder
-    made = model.embed_documents([first.indexed_text])[0]
+    first, given = new[0]
+    made = store.embedder.embed_documents([first.indexed_text])[0]
     if len(given) != len(made) or unit_rows([given])[0] @ unit_rows([made])[0] < SAME_MODEL_COSINE:
         raise InvalidVector(
-            f"node {first.id!r}: its embedding is not what embed_model gives for it ({model.name!r}); give the model "
-            "that made it, or set node.embedding = None"
+            f"node {first.id!r}: its embedding is not what embed_model gives for it ({store.embedder.name!r}); give "
+            "the model that made it, or set node.embedding = None"
         )
     store.add([chunk for chunk, _ in new], vectors=[vector for _, vector in new])
 
@@ -251,12 +279,13 @@ def add_embedded(store: Any, nodes: Sequence[BaseNode], chunks: Sequence[Chunk])
 def node_origin(chunk: Chunk, source_key: str | None) -> Hashable:
     """A value that is equal for all nodes of one document, in all versions of the document.
 
-    It is `stated_origin` or, if that is None, the chunk's (text, metadata): then only equal nodes are one document.
+    It is `stated_origin` or, if that is None, (text, metadata) of the chunk: then only equal nodes are one document.
     """
     stated = stated_origin(chunk.metadata, chunk.metadata.get(REF_DOC_ID), source_key)
     if stated is not None:
         return stated
-    return chunk.text, frozenset(item for item in chunk.metadata.items() if item[0] not in (NODE_ID, *NODE_FIELDS))
+    own = {key: value for key, value in chunk.metadata.items() if key not in (NODE_ID, *NODE_FIELDS)}
+    return chunk.text, frozenset(own.items())
 
 
 def stated_origin(metadata: Mapping[str, Any], document: object, source_key: str | None) -> Hashable | None:
@@ -266,7 +295,8 @@ def stated_origin(metadata: Mapping[str, Any], document: object, source_key: str
     else the id `document`, unless it is random.
     """
     for key in (source_key, FILE_PATH):
-        if key is not None and (stated := source_in_metadata(metadata.get(key))) is not None:
+        stated = None if key is None else source_in_metadata(metadata.get(key))
+        if stated is not None:
             return key, stated
     return (REF_DOC_ID, document) if isinstance(document, str) and not _is_random(document) else None
 
@@ -280,9 +310,8 @@ def _is_random(id: str) -> bool:
 
 
 def of_documents(ids: Sequence[str]) -> dict[str, Any]:
-    """A filter that passes the nodes of the documents with these ids. A document that was stored unsplit, as a node
-    without a document, passes by its own id. If `ids` is empty, no node passes.
-    """
+    """A filter for the nodes of the documents with these ids, and for the documents that were stored unsplit, each as
+    a node without a document. If `ids` is empty, no node passes."""
     if not ids:
         return {REF_DOC_ID: {"$exists": True, "$not": {"$exists": True}}}
     among = {"$in": ids}
@@ -310,9 +339,8 @@ def to_scored_node(hit: Hit, score: NodeScore = "score") -> NodeWithScore:
 
 def to_node(chunk: Chunk) -> BaseNode:
     """The node of a chunk. A chunk that was not a node becomes a `TextNode` with the chunk's source as source node."""
-    metadata = dict(chunk.metadata)
-    if NODE_CONTENT in metadata:
-        return restored(metadata, chunk.text)
+    if NODE_CONTENT in chunk.metadata:
+        return restored(dict(chunk.metadata), chunk.text)
     node = TextNode(id_=chunk.id, text=chunk.text, metadata=to_metadata(chunk))
     if chunk.source is not None:
         node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=chunk.source)
@@ -320,40 +348,10 @@ def to_node(chunk: Chunk) -> BaseNode:
 
 
 def restored(metadata: dict[str, Any], text: str) -> BaseNode:
+    """The node that the JSON in a chunk's metadata describes, with this text."""
     # LlamaIndex's `metadata_dict_to_node` would make a text node of an `ImageDocument`.
     if metadata.get(NODE_TYPE) != ImageDocument.class_name():
         return metadata_dict_to_node(metadata, text=text)
     node = ImageDocument.from_json(metadata[NODE_CONTENT])
     node.set_content(text)
     return node
-
-
-def _added_metadata(node: BaseNode) -> dict[str, Any]:
-    """Metadata to store beside the node's own: its JSON without the text, its id, its document's id, its start.
-
-    The JSON of an index node also holds the node that the index node refers to. If this is a retriever or an engine in
-    place of a node, the JSON holds the `index_id`, but not the object.
-
-    Raises:
-        InvalidChunk: If the node cannot be written as JSON.
-    """
-    plain, target = _plain(node), node.obj if isinstance(node, IndexNode) else None
-    try:
-        stored = node_to_metadata_dict(plain, remove_text=True)
-        if isinstance(target, BaseNode):
-            content = {**json.loads(stored[NODE_CONTENT]), "obj": doc_to_json(_plain(target))}
-            stored[NODE_CONTENT] = json.dumps(content, ensure_ascii=False)
-    except (TypeError, ValueError) as error:  # pydantic's serialisation errors are ValueErrors
-        raise InvalidChunk(f"node {node.node_id!r} cannot be written as JSON: {error}") from error
-    # For a node without a document LlamaIndex writes the id "None", so all these nodes would seem to be one document.
-    keys = NODE_FIELDS if node.ref_doc_id is not None else NODE_FIELDS[:2]
-    start = document_start(node)
-    offset = {} if start is None else {START: start}
-    added = {key: stored[key] for key in keys if key not in DOCUMENT_FIELDS or key not in node.metadata}
-    return {NODE_ID: node.node_id, **offset, **added}
-
-
-def _plain(node: BaseNode) -> BaseNode:
-    """A copy that JSON can hold: without the embedding, and without the object that an index node refers to."""
-    without = {"embedding": None, "obj": None} if isinstance(node, IndexNode) else {"embedding": None}
-    return node.model_copy(update={"metadata": plain_metadata(node.metadata), **without})
