@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import Any
 
@@ -22,10 +22,8 @@ from umi_langchain._search_text import SearchText, searched_text, warn_of_unknow
 
 log = logging.getLogger("umi")
 
-SCORE_KEY = "relevance_score"
-"""Metadata key of a document's score."""
-REASONS_KEY = "umi_reasons"
-"""Metadata key of the list of reasons why a document was found."""
+SCORE_KEY, REASONS_KEY = "relevance_score", "umi_reasons"
+"""Metadata keys of a document's score, and of the list of reasons why it was found."""
 SKIP_ADVICE = '; from_documents(..., on_invalid="skip") or UmiVectorStore(on_invalid="skip") leaves such documents out'
 
 
@@ -50,21 +48,20 @@ def to_chunks(
         following: Source -> its next position; updated, but not by positions in metadata. None: a document without the
             other two positions gets none.
         search_text: As in `searched_text`.
-        skipped: Documents that cannot be stored, or that repeat the id of an earlier document (other than the equal
-            ones above), are appended here and left out. None: a document that cannot be stored raises, and repeated ids
-            are kept.
+        skipped: A document that cannot be stored, or repeats the id of an earlier document that is not equal, is
+            appended here and left out. None: a document that cannot be stored raises, and repeated ids are kept.
         advice: Appended to the error message for a document that cannot be stored.
 
     Raises:
         InvalidChunk: If a document cannot be stored; the message names it.
         ConfigError: As `searched_text`.
     """
-    ids: list[str] = []
-    chunks: list[Chunk] = []
-    hashed: dict[str, bool] = {}  # id of a chunk -> whether it is a hash
     documents = checked_documents(documents)
     warn_of_unknown_keys(documents, search_text)
     stated = stated_positions(documents, keys.source)
+    ids: list[str] = []
+    chunks: list[Chunk] = []
+    id_is_hash: dict[str, bool] = {}  # by id of a chunk
     for index, (document, position) in enumerate(zip(documents, stated, strict=True)):
         source = document_source(document, keys.source)
         if following is not None:
@@ -79,77 +76,44 @@ def to_chunks(
                 position=position,
                 search_text=searched_text(document, search_text),
             )
-            equal = document.id is None and hashed.get(chunk.id, False)
-            if skipped is not None and chunk.id in hashed and not equal:
+            equal = document.id is None and id_is_hash.get(chunk.id, False)
+            if skipped is not None and chunk.id in id_is_hash and not equal:
                 raise InvalidChunk(f"id {chunk.id!r:.80} comes twice in this batch; the first is kept")
         except InvalidChunk as error:
             if skipped is None:
                 raise InvalidChunk(f"document {index}: {error}{advice}") from error
-            named = source if document.metadata.get(keys.source) is not None else None
+            named = None if document.metadata.get(keys.source) is None else source
             skipped.append(SkippedChunk(index, document.id, named, str(error)))
             continue
         ids.append(chunk.id)
         if not equal:
-            hashed[chunk.id] = document.id is None
+            id_is_hash[chunk.id] = document.id is None
             chunks.append(chunk)
     return ids, chunks
+
+
+def checked_documents(given: Any) -> list[Document]:
+    """The documents as a list; raises InvalidChunk if one is no document, or its metadata no dict, and names it."""
+    advice = "expected a list of LangChain Documents; from_texts takes strings"
+    if not isinstance(given, Iterable) or isinstance(given, (str, Document)):
+        raise InvalidChunk(f"documents is {type(given).__name__}; {advice}")
+    documents: list[Document] = list(given)
+    for index, document in enumerate(documents):
+        if not isinstance(document, Document):
+            raise InvalidChunk(f"document {index} is {type(document).__name__}; {advice}")
+        if not isinstance(document.metadata, Mapping):
+            raise InvalidChunk(f"document {index}: metadata is {type(document.metadata).__name__}; expected a dict")
+    return documents
+
+
+def to_document(chunk: Chunk, keys: PlaceKeys) -> Document:
+    """A new document with the chunk's id, text and metadata."""
+    return Document(id=chunk.id, page_content=chunk.text, metadata=to_metadata(chunk, keys))
 
 
 def document_origin(chunk: Chunk, keys: PlaceKeys) -> str | None:
     """The source of a stored chunk; None if its metadata does not name the source."""
     return chunk.source if keys.source in chunk.metadata else None
-
-
-def as_documents(
-    texts: Iterable[str], metadatas: Iterable[Mapping[str, Any]] | None, ids: Iterable[str | None] | None
-) -> list[Document]:
-    """Documents made of texts, metadatas and ids, which are aligned.
-
-    Raises:
-        ConfigError: If the lists differ in length.
-        InvalidChunk: If something else is given in place of a list, a text or an id is no string, or a metadata is no
-            dict.
-    """
-    texts = _listed("texts", texts)
-    metadatas = [{}] * len(texts) if metadatas is None else _listed("metadatas", metadatas)
-    ids = [None] * len(texts) if ids is None else _listed("ids", ids)
-    for name, values in (("metadatas", metadatas), ("ids", ids)):
-        if len(values) != len(texts):
-            raise ConfigError(f"{len(texts)} texts and {len(values)} {name}; expected one for each text")
-    rows = list(zip(texts, metadatas, ids, strict=True))
-    for index, (text, metadata, id) in enumerate(rows):
-        if not isinstance(text, str):
-            raise InvalidChunk(f"text {index} is {type(text).__name__}; expected str")
-        if not isinstance(metadata, (Mapping, type(None))):
-            raise InvalidChunk(f"metadata {index} is {type(metadata).__name__}; expected a dict")
-        if not isinstance(id, (str, type(None))):
-            raise InvalidChunk(f"id {index} is {type(id).__name__}; expected str; str(id) makes one")
-    return [Document(id=id, page_content=text, metadata=dict(metadata or {})) for text, metadata, id in rows]
-
-
-def with_ids(documents: Iterable[Document], ids: Iterable[str | None]) -> list[Document]:
-    """Copies of the documents with these ids, aligned; where the id is None, the document itself, with its own id.
-
-    Raises:
-        ConfigError: If there are more or fewer ids than documents.
-        InvalidChunk: If `ids` is no list, or `documents` is no list of documents.
-    """
-    documents, ids = checked_documents(documents), _listed("ids", ids)
-    if len(ids) != len(documents):
-        raise ConfigError(f"{len(documents)} documents and {len(ids)} ids; expected one for each document")
-    rows = zip(documents, ids, strict=True)
-    return [document if id is None else document.model_copy(update={"id": id}) for document, id in rows]
-
-
-def _listed(name: str, given: Any) -> list[Any]:
-    """The items of the argument `name`. Raises InvalidChunk for a string or a dict, whose letters or keys would be the
-    items, and for what has no items."""
-    if isinstance(given, (str, Mapping)):
-        kind = "string" if isinstance(given, str) else "dict"
-        raise InvalidChunk(f"{name} is one {kind}; expected a list: [{given!r:.80}]")
-    if not isinstance(given, Iterable):
-        raise InvalidChunk(f"{name} is {type(given).__name__}; expected a list")
-    return list(given)
 
 
 def add_documents(
@@ -169,27 +133,67 @@ def add_documents(
         places: Chooses the positions; documents are added to `places.store`.
         replaces: Whether the caller then removes stored chunks that these replace; see `SourcePlaces.placed`.
         within: The retriever's own filter; see `warn_of_hidden`.
-        skipped: As in `to_chunks`. A stored older document with the id of a skipped one stays, and the logger `umi`
-            warns of it.
+        skipped: As in `to_chunks`; see `_warn_of_older`.
     """
-    given = documents if ids is None else with_ids(documents, ids)
-    before = len(skipped or ())
-    found, chunks = to_chunks(given, places.keys, search_text=search_text, skipped=skipped, advice=SKIP_ADVICE)
-    with places.placed(chunks, replaces=replaces) as chunks:
-        places.store.add(chunks, show_progress=show_progress)
-    warn_of_hidden(chunks, within)
-    left_out = (skipped or [])[before:]
-    lost_ids = {each.id for each in left_out if each.id is not None} - set(found)
-    older = [chunk.id for chunk in places.store.get(sorted(lost_ids)) if chunk is not None] if lost_ids else []
-    if older:
-        log.warning(
-            "%d documents were left out, because they cannot be stored or repeat an id; for %d of them the store still "
-            "holds an older document with the same id, which searches find until delete(ids) removes it: %s",
-            len(left_out),
-            len(older),
-            ", ".join(older[:IDS_NAMED]),
-        )
+    documents = documents if ids is None else _with_ids(documents, ids)
+    skipped_before = len(skipped or ())
+    found, chunks = to_chunks(documents, places.keys, None, search_text, skipped, advice=SKIP_ADVICE)
+    with places.placed(chunks, replaces=replaces) as placed:
+        places.store.add(placed, show_progress=show_progress)
+    warn_of_hidden(placed, within)
+    if skipped:
+        _warn_of_older(places.store, skipped[skipped_before:], set(found))
     return found
+
+
+def _with_ids(documents: Iterable[Document], ids: Iterable[str | None]) -> list[Document]:
+    """Copies of the documents with these ids, aligned; where the id is None, the document itself, with its own id."""
+    documents = checked_documents(documents)
+    rows = zip(documents, _aligned("ids", ids, len(documents), "document"), strict=True)
+    return [document if id is None else document.model_copy(update={"id": id}) for document, id in rows]
+
+
+def as_documents(
+    texts: Iterable[str], metadatas: Iterable[Mapping[str, Any]] | None, ids: Iterable[str | None] | None
+) -> list[Document]:
+    """Documents made of texts, metadatas and ids, which are aligned.
+
+    Raises:
+        ConfigError: If the lists differ in length.
+        InvalidChunk: If one of them is no list, a text or an id is no string, or a metadata is no dict.
+    """
+    texts = _listed("texts", texts)
+    metadatas = [{}] * len(texts) if metadatas is None else _aligned("metadatas", metadatas, len(texts), "text")
+    ids = [None] * len(texts) if ids is None else _aligned("ids", ids, len(texts), "text")
+    documents = []
+    for index, (text, metadata, id) in enumerate(zip(texts, metadatas, ids, strict=True)):
+        if not isinstance(text, str):
+            raise InvalidChunk(f"text {index} is {type(text).__name__}; expected str")
+        if not isinstance(metadata, (Mapping, type(None))):
+            raise InvalidChunk(f"metadata {index} is {type(metadata).__name__}; expected a dict")
+        if not isinstance(id, (str, type(None))):
+            raise InvalidChunk(f"id {index} is {type(id).__name__}; expected str; str(id) makes one")
+        documents.append(Document(id=id, page_content=text, metadata=dict(metadata or {})))
+    return documents
+
+
+def _aligned(name: str, given: Any, count: int, item: str) -> list[Any]:
+    """`_listed`, for an argument with one value for each of `count` items; raises ConfigError for another number."""
+    values = _listed(name, given)
+    if len(values) != count:
+        raise ConfigError(f"{count} {item}s and {len(values)} {name}; expected one for each {item}")
+    return values
+
+
+def _listed(name: str, given: Any) -> list[Any]:
+    """The items of the argument `name`. Raises InvalidChunk for a string or a dict, whose letters or keys would be the
+    items, and for what has no items."""
+    if isinstance(given, (str, Mapping)):
+        kind = "string" if isinstance(given, str) else "dict"
+        raise InvalidChunk(f"{name} is one {kind}; expected a list: [{given!r:.80}]")
+    if not isinstance(given, Iterable):
+        raise InvalidChunk(f"{name} is {type(given).__name__}; expected a list")
+    return list(given)
 
 
 def warn_of_hidden(chunks: Sequence[Chunk], within: Filter | None) -> None:
@@ -199,6 +203,20 @@ def warn_of_hidden(chunks: Sequence[Chunk], within: Filter | None) -> None:
             "of the %d documents stored now, none passes the retriever's own filter, so it does not find them; "
             "give them the metadata that the filter asks for",
             len(chunks),
+        )
+
+
+def _warn_of_older(store: Any, left_out: Sequence[SkippedChunk], found: Set[str]) -> None:
+    """Log a warning if the store still holds older documents with the ids of those left out, which `found` lacks."""
+    ids = {each.id for each in left_out if each.id is not None} - found
+    older = [chunk.id for chunk in store.get(sorted(ids)) if chunk is not None]
+    if older:
+        log.warning(
+            "%d documents were left out, because they cannot be stored or repeat an id; for %d of them the store still "
+            "holds an older document with the same id, which searches find until delete(ids) removes it: %s",
+            len(left_out),
+            len(older),
+            ", ".join(older[:IDS_NAMED]),
         )
 
 
@@ -214,11 +232,6 @@ def checked_chroma(vectorstore: Any) -> Any:
     return collection
 
 
-def document_chunk_of_record(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
-    """The chunk of a record of a Chroma collection; it has a position only if its metadata states one."""
-    return to_chunks([Document(id=id, page_content=text, metadata=dict(metadata))], keys)[1][0]
-
-
 def chunk_pages(collection: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk], Any]]:
     """Yield the chunks of a Chroma collection and their vectors (n, dim), page by page.
 
@@ -231,20 +244,6 @@ def chunk_pages(collection: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk],
         yield [copied_chunk(record, chunk, partial(document_chunk_of_record, keys)) for record, chunk in pairs], vectors
 
 
-def to_document(chunk: Chunk, keys: PlaceKeys) -> Document:
-    """A new document with the chunk's id, text and metadata."""
-    return Document(id=chunk.id, page_content=chunk.text, metadata=to_metadata(chunk, keys))
-
-
-def checked_documents(given: Any) -> list[Document]:
-    """The documents as a list; raises InvalidChunk if one is no document, or its metadata no dict, and names it."""
-    advice = "expected a list of LangChain Documents; from_texts takes strings"
-    if not isinstance(given, Iterable) or isinstance(given, (str, Document)):
-        raise InvalidChunk(f"documents is {type(given).__name__}; {advice}")
-    documents: list[Document] = list(given)
-    for index, document in enumerate(documents):
-        if not isinstance(document, Document):
-            raise InvalidChunk(f"document {index} is {type(document).__name__}; {advice}")
-        if not isinstance(document.metadata, Mapping):
-            raise InvalidChunk(f"document {index}: metadata is {type(document.metadata).__name__}; expected a dict")
-    return documents
+def document_chunk_of_record(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
+    """The chunk of a record of a Chroma collection; it has a position only if its metadata states one."""
+    return to_chunks([Document(id=id, page_content=text, metadata=dict(metadata))], keys)[1][0]
