@@ -42,11 +42,9 @@ from umi_langchain.retriever import CallOptions, UmiRetriever
 
 log = logging.getLogger("umi")
 
-SEARCHES = [
-    *(f"similarity_search{which}" for which in ("", "_with_score", "_with_relevance_scores", "_by_vector")),
-    *(f"max_marginal_relevance_search{which}" for which in ("", "_with_score", "_by_vector")),
-]
-"""Names of the synchronous search methods. With a prefixed "a" they are the names of the asynchronous methods."""
+SEARCHES = ("similarity_search", "max_marginal_relevance_search")
+"""Beginnings of the names of the synchronous search methods, such as `similarity_search_by_vector`. With a prefixed "a"
+they are the names of the asynchronous methods."""
 WRITE_OPTIONS = ("ids", "search_text", "show_progress", "batch_size", "current_time")
 """Options of `add_documents`."""
 
@@ -54,8 +52,10 @@ WRITE_OPTIONS = ("ids", "search_text", "show_progress", "batch_size", "current_t
 class UmiVectorStore(SharesStore, VectorStore):
     """A writable store with hybrid search and LangChain's vector store interface.
 
-    Searches take `k` (1..100) and `filter`, and by keyword the other options of `DualRetriever.search`.
-    `as_retriever()` returns LangChain's own retriever, `retriever()` a `UmiRetriever` with scores and reasons.
+    Searches take `k` (1..100) and `filter`, and by keyword the other options of `DualRetriever.search`. A blank query,
+    as from `SelfQueryRetriever`, lists the first `k` documents by id that pass the filter, of any number `k`, each with
+    score 0 and relevance 1. `as_retriever()` returns LangChain's own retriever, `retriever()` a `UmiRetriever` with
+    scores and reasons.
 
     Args:
         embedding: The model that makes the vectors: an `Embeddings` or a name such as "minilm"; see `HybridStore.open`.
@@ -114,8 +114,8 @@ class UmiVectorStore(SharesStore, VectorStore):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Make an asynchronous search call the synchronous one in a thread if a subclass replaces only the latter."""
         super().__init_subclass__(**kwargs)
-        for name in SEARCHES:
-            if name in vars(cls) and f"a{name}" not in vars(cls):
+        for name in list(vars(cls)):
+            if name.startswith(SEARCHES) and f"a{name}" not in vars(cls):
                 setattr(cls, f"a{name}", in_thread(name))
 
     @property
@@ -260,10 +260,7 @@ class UmiVectorStore(SharesStore, VectorStore):
         return [to_document(chunk, self._keys) for chunk in self.store.get(ids) if chunk is not None]
 
     def similarity_search(self, query: str, k: int = 4, filter: Where = None, **options: Any) -> list[Document]:
-        """The best documents, best first, at most `k` (1..100); options are those of `DualRetriever.search`.
-
-        A blank query, as from `SelfQueryRetriever`, returns the first `k` documents by id that pass the filter.
-        """
+        """The best documents, best first, at most `k` (1..100); options are those of `DualRetriever.search`."""
         return [document for document, _ in self.similarity_search_with_score(query, k, filter, **options)]
 
     async def asimilarity_search(self, query: str, k: int = 4, filter: Where = None, **options: Any) -> list[Document]:
@@ -273,10 +270,7 @@ class UmiVectorStore(SharesStore, VectorStore):
     def similarity_search_with_score(
         self, query: str, k: int = 4, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
-        """`similarity_search` with scores, which do not compare between queries.
-
-        For a blank query they are 0, and `min_relevance` has no effect.
-        """
+        """`similarity_search` with scores, which do not compare between queries."""
         return self._scored(self._search(self.umi, query, k, filter, options))
 
     async def asimilarity_search_with_score(
@@ -288,7 +282,7 @@ class UmiVectorStore(SharesStore, VectorStore):
     def similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: Where = None, *, score_threshold: float | None = None, **options: Any
     ) -> list[tuple[Document, float]]:
-        """`similarity_search` with `hit.relevance`, 0..1, which compares between queries; 1 for a blank query.
+        """`similarity_search` with `hit.relevance`, 0..1, which compares between queries.
 
         Args:
             query, k, filter, options: As in `similarity_search`.
@@ -320,8 +314,6 @@ class UmiVectorStore(SharesStore, VectorStore):
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[Document]:
         """Documents that are relevant and unlike each other, in the order in which maximal marginal relevance chooses.
-
-        A blank query returns the documents that `similarity_search` returns for it.
 
         Args:
             query, k, filter, options: As in `similarity_search`.
@@ -380,13 +372,17 @@ class UmiVectorStore(SharesStore, VectorStore):
     def _listed(
         self, k: Any, filter: Where, *, now: datetime | None = None, on_stage: object = None, **options: Any
     ) -> SearchResult:
-        """The first `k` documents by id that pass the filter and the time range, each with score 0 and relevance 1."""
+        """The result for a blank query. The options are checked as those of a search."""
         k = options.pop("limit", k)
         bounded = LIMIT_MAX if isinstance(k, (int, np.integer)) and k > LIMIT_MAX else k  # a listing has no largest k
         asked = _asked(bounded, filter, options)
         request = SearchRequest.checked(query="any text", now=utc_now() if now is None else now, **asked)
-        chunks = (chunk for page in pages(self.store, where=request.where) for chunk in page)
-        passing = (chunk for chunk in chunks if chunk_passes(chunk, None, request.time_range))
+        passing = (
+            chunk
+            for page in pages(self.store, where=request.where)
+            for chunk in page
+            if chunk_passes(chunk, None, request.time_range)
+        )
         hits = [Hit(chunk, 0.0, rank, relevance=1.0) for rank, chunk in enumerate(islice(passing, k), start=1)]
         return SearchResult(tuple(hits), "", answerable=bool(hits))
 
@@ -420,6 +416,36 @@ class UmiVectorStore(SharesStore, VectorStore):
         return [(to_document(hit.chunk, self._keys), hit.relevance) for hit in result if hit.relevance is not None]
 
 
+def _with_threshold(score_threshold: float | None, options: dict[str, Any]) -> dict[str, Any]:
+    if score_threshold is None:
+        return options
+    if options.get("min_relevance") is not None:
+        raise ConfigError("score_threshold and min_relevance are two names of one option; give one of them")
+    return {**options, "min_relevance": score_threshold}
+
+
+def _vector_only(embedding: list[float], options: dict[str, Any]) -> dict[str, Any]:
+    if embedding is None:
+        raise InvalidVector("embedding is None; expected a list of numbers: store.embeddings.embed_query(text)")
+    return {**options, "strategy": "vector", "query_vector": embedding}
+
+
+def _is_listing(query: str, options: dict[str, Any]) -> bool:
+    """Whether the query is blank and no vector is given: then documents are listed by id, not searched."""
+    return not query.strip() and options.get("query_vector") is None
+
+
+def _asked(k: int, filter: Where, options: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of `DualRetriever.search`. Documents must pass `filter` and the option `where`, if both are given.
+
+    An unknown option raises TypeError.
+    """
+    refuse_unknown_options(set(options) - set(SearchOptions.__annotations__), CallOptions.__annotations__, TypeError)
+    where = Scope(asked_filter(filter)).narrow(options.get("where"))
+    history = as_turns(options.get("history", ()))
+    return {"limit": checked_limit(k, "k"), **options, "where": where, "history": history}
+
+
 class StoreEmbeddings(Embeddings):
     """The embedder of a store as LangChain `Embeddings`, for LangChain's own filters and selectors."""
 
@@ -436,33 +462,3 @@ class StoreEmbeddings(Embeddings):
         """The vector of a query, dim numbers."""
         row: list[float] = self.umi_embedder.embed_queries([text])[0].tolist()
         return row
-
-
-def _asked(k: int, filter: Where, options: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of `DualRetriever.search`. Documents must pass `filter` and the option `where`, if both are given.
-
-    An unknown option raises TypeError.
-    """
-    refuse_unknown_options(set(options) - set(SearchOptions.__annotations__), CallOptions.__annotations__, TypeError)
-    where = Scope(asked_filter(filter)).narrow(options.get("where"))
-    history = as_turns(options.get("history", ()))
-    return {"limit": checked_limit(k, "k"), **options, "where": where, "history": history}
-
-
-def _is_listing(query: str, options: dict[str, Any]) -> bool:
-    """Whether the query is blank and no vector is given: then documents are listed by id, not searched."""
-    return not query.strip() and options.get("query_vector") is None
-
-
-def _with_threshold(score_threshold: float | None, options: dict[str, Any]) -> dict[str, Any]:
-    if score_threshold is None:
-        return options
-    if options.get("min_relevance") is not None:
-        raise ConfigError("score_threshold and min_relevance are two names of one option; give one of them")
-    return {**options, "min_relevance": score_threshold}
-
-
-def _vector_only(embedding: list[float], options: dict[str, Any]) -> dict[str, Any]:
-    if embedding is None:
-        raise InvalidVector("embedding is None; expected a list of numbers: store.embeddings.embed_query(text)")
-    return {**options, "strategy": "vector", "query_vector": embedding}
