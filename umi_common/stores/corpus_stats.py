@@ -43,21 +43,21 @@ SAMPLE_CHUNKS_MAX = 8_192
 """Sources are added to the statistics until they hold this many chunks together; further sources hardly change them."""
 DIVISOR_MIN = 1e-12
 """Smallest divisor; a variance below it counts as 0."""
-CHUNKS, SQUARES, WEIGHTS_SQUARED, PAIRS, WITHIN = range(5)
-PRODUCTS, WEIGHT_PRODUCTS = slice(5, 5 + len(LAGS)), slice(5 + len(LAGS), 5 + 2 * len(LAGS))
-COLUMNS = WEIGHT_PRODUCTS.stop
-TOTAL = slice(COLUMNS, None)
-"""Columns of one source's sums:
+SUMS = 5 + 2 * len(LAGS)
+"""Number of the sums of one source, apart from the sum of its vectors, which follows them in an array of sums:
 
-    CHUNKS            number of chunks
-    SQUARES           sum of the squared weighted deviations from the weighted mean
-    WEIGHTS_SQUARED   sum of the squared weights
-    PAIRS             number of pairs of chunks, of all lags
-    WITHIN            sum of the squared deviations from the unweighted mean
-    PRODUCTS          by lag: sum of the products of the weighted deviations of a pair, less the value by chance
-    WEIGHT_PRODUCTS   by lag: sum of the products of the weights of a pair
-    TOTAL             sum of the vectors, dim columns
+    chunks            number of chunks
+    squares           sum of the squared weighted deviations from the weighted mean
+    weights_squared   sum of the squared weights
+    pairs             number of pairs of chunks, of all lags
+    within            sum of the squared deviations from the unweighted mean
+    products          by lag: sum of the products of the weighted deviations of a pair, less the value by chance
+    weight_products   by lag: sum of the products of the weights of a pair
 """
+
+Lengths = npt.NDArray[np.integer]
+IdChecksums = npt.NDArray[np.uint32]
+NO_CHECKSUMS: IdChecksums = np.zeros(0, dtype=np.uint32)
 
 
 class RowVectors(Protocol):
@@ -69,11 +69,6 @@ class RowVectors(Protocol):
     def __getitem__(self, rows: Ints, /) -> Vectors: ...
 
 
-IdChecksums = npt.NDArray[np.uint32]
-NO_CHECKSUMS: IdChecksums = np.zeros(0, dtype=np.uint32)
-Lengths = npt.NDArray[np.integer]
-
-
 class Calibration:
     """Computes the statistics of one store, and caches them for the latest snapshot of its rows. Thread-safe.
 
@@ -83,12 +78,6 @@ class Calibration:
 
     def __init__(self, checksums: IdChecksums = NO_CHECKSUMS) -> None:
         self._lock = threading.Lock()
-        self._checksums: Growing[np.uint32] = Growing.copied(checksums)
-        self._drawn_from: Rows | None = None
-        self._drawn: Ints = np.zeros(0, dtype=np.int64)
-        """The sampled rows of `_drawn_from`, by rising (CRC-32 of the id, id)."""
-        self._sample: Vectors | None = None
-        """The vectors of the sampled rows; None: not needed yet."""
         self._rows: Rows | None = None
         """The snapshot that `_numbers` and `_sums` describe; None: they are not computed yet."""
         self._numbers: Mapping[str, float] = {}
@@ -98,81 +87,15 @@ class Calibration:
         """The codes in `_order`."""
         self._chosen: list[int] = []
         """Codes of the measured sources."""
-        self._sums = np.zeros((0, COLUMNS))
-        """(len(_chosen), COLUMNS + dim) sums of each measured source."""
-
-    @classmethod
-    def restored(cls, rows: Rows, saved: Mapping[str, npt.NDArray[Any]]) -> Calibration:
-        """A calibration from the arrays that `saved` returned. It reuses the sums of sources that have not changed.
-
-        Args:
-            rows: A snapshot that holds the rows of the snapshot that was saved, and perhaps later rows.
-        """
-        made = cls(saved["id checksums"])
-        drawn, chosen, alive = saved["drawn"], saved["chosen"], saved["alive then"]
-        made._drawn = drawn
-        made._sample = saved["sample"].reshape(len(drawn), saved["sample"].size // max(len(drawn), 1))
-        if len(chosen):
-            made._chosen, made._rows = chosen.tolist(), rows.earlier(alive)
-            made._sums = np.hstack([saved[name].reshape(len(chosen), -1) for name in ("sums", "totals")])
-        return made
-
-    def saved(self, rows: Rows) -> dict[str, npt.NDArray[Any]]:
-        """One-dimensional arrays for `restored`: the checksums of `rows`, and the sample and sums last computed."""
-        with self._lock:
-            arrays: dict[str, npt.NDArray[Any]] = {
-                "id checksums": self._checksums_of(rows),
-                "drawn": self._drawn[:0] if self._sample is None else self._drawn,
-                "sample": np.zeros(0, np.float32) if self._sample is None else self._sample,
-                "chosen": np.array(self._chosen, np.int64),
-                "sums": self._sums[:, :COLUMNS],
-                "totals": self._sums[:, TOTAL],
-                "alive then": rows.alive[:0] if self._rows is None else self._rows.alive,
-            }
-            return {name: array.ravel() for name, array in arrays.items()}
-
-    def _checksums_of(self, rows: Rows) -> IdChecksums:
-        """(n,) CRC-32 of the ids of all rows."""
-        new = rows.ids[len(self._checksums.view) : len(rows)]
-        self._checksums.extend(np.fromiter((crc32(id.encode()) for id in new), dtype=np.uint32, count=len(new)))
-        return self._checksums.view[: len(rows)]
-
-    def background(
-        self, rows: Rows, vectors: RowVectors, queries: Vectors, all_cosines: Vectors | None = None
-    ) -> Background:
-        """Mean and standard deviation of the cosines of V queries with a sample of the living rows.
-
-        Args:
-            vectors: (n, dim) unit rows.
-            queries: (V, dim) unit rows.
-            all_cosines: (V, n) cosines of the queries with all rows; None: they are not known.
-        """
-        with self._lock:
-            if self._drawn_from is not rows:
-                drawn = self._sampled(rows)
-                if not np.array_equal(drawn, self._drawn):
-                    self._drawn, self._sample = drawn, None
-                self._drawn_from = rows
-            if all_cosines is not None:
-                return cosine_background(all_cosines[:, self._drawn])
-            if self._sample is None:
-                self._sample = vectors[self._drawn]
-            sample = self._sample
-        return cosine_background(cosines(sample, queries))
-
-    def _sampled(self, rows: Rows) -> Ints:
-        """The SAMPLE_SIZE living rows with the smallest (CRC-32 of the id, id), rising."""
-        checksums = self._checksums_of(rows)
-        # Checksums are spread evenly: those of about twice SAMPLE_SIZE living rows are at most this limit.
-        limit = int(min(2 * SAMPLE_SIZE / max(rows.living, 1), 1.0) * (2**32 - 1))
-        among = np.flatnonzero(rows.alive & (checksums <= limit))
-        if len(among) < SAMPLE_SIZE:
-            among = np.flatnonzero(rows.alive)
-        among = among[np.argsort(checksums[among], kind="stable")]
-        if (np.diff(checksums[among]) == 0).any():
-            ordered = sorted(among.tolist(), key=lambda row: (checksums[row], rows.ids[row]))
-            among = np.array(ordered, dtype=np.int64)
-        return among[:SAMPLE_SIZE]
+        self._sums = np.zeros((0, SUMS))
+        """(len(_chosen), SUMS + dim) sums of each measured source, and the sum of its vectors."""
+        self._checksums: Growing[np.uint32] = Growing.copied(checksums)
+        self._drawn_from: Rows | None = None
+        """The snapshot that the sample describes; None: no sample was drawn yet."""
+        self._drawn: Ints = np.zeros(0, dtype=np.int64)
+        """The sampled rows of `_drawn_from`, by rising (CRC-32 of the id, id)."""
+        self._sample: Vectors | None = None
+        """The vectors of the sampled rows; None: not needed yet."""
 
     def numbers(
         self, rows: Rows, vectors: RowVectors, lengths: Callable[[], Lengths], sources: Sequence[str]
@@ -226,22 +149,94 @@ class Calibration:
 
     def _sum_up(self, chosen: list[int], sizes: Ints, rows: Rows, vectors: RowVectors, lengths: Lengths) -> None:
         """Set `_sums` to the sums of the chosen sources in this snapshot."""
-        touched = _touched(self._rows, rows)
         before, self._chosen = self._chosen, []  # if a step below fails, no sums count as computed
+        stale = _touched(self._rows, rows)
         if chosen != before:
-            known = dict(zip(before, self._sums[: len(before)], strict=True))
-            touched |= set(chosen) - known.keys()
-            unknown = np.zeros(COLUMNS + vectors.shape[1])  # overwritten below
+            stale |= set(chosen).difference(before)
+            known = dict(zip(before, self._sums, strict=False))
+            unknown = np.zeros(SUMS + vectors.shape[1])  # overwritten below
             self._sums = np.array([known.get(code, unknown) for code in chosen])
-        stale = [at for at, code in enumerate(chosen) if code in touched]
-        if stale:
-            ordered = rows.source_order
-            codes = rows.source[ordered]
-        for at in stale:
+        changed = [at for at, code in enumerate(chosen) if code in stale]
+        if changed:
+            codes = rows.source[rows.source_order]
+        for at in changed:
             first = int(codes.searchsorted(chosen[at]))
-            mine = ordered[first : first + min(int(sizes[chosen[at]]), SOURCE_CHUNKS_MAX)]
+            mine = rows.source_order[first : first + min(int(sizes[chosen[at]]), SOURCE_CHUNKS_MAX)]
             self._sums[at] = _sums_of(mine, rows.index_in_source[mine], vectors, lengths)
         self._chosen = chosen
+
+    def background(
+        self, rows: Rows, vectors: RowVectors, queries: Vectors, all_cosines: Vectors | None = None
+    ) -> Background:
+        """Mean and standard deviation of the cosines of V queries with a sample of the living rows.
+
+        Args:
+            vectors: (n, dim) unit rows.
+            queries: (V, dim) unit rows.
+            all_cosines: (V, n) cosines of the queries with all rows; None: they are not known.
+        """
+        with self._lock:
+            if self._drawn_from is not rows:
+                drawn = self._sampled(rows)
+                if not np.array_equal(drawn, self._drawn):
+                    self._drawn, self._sample = drawn, None
+                self._drawn_from = rows
+            if all_cosines is not None:
+                return cosine_background(all_cosines[:, self._drawn])
+            if self._sample is None:
+                self._sample = vectors[self._drawn]
+            sample = self._sample
+        return cosine_background(cosines(sample, queries))
+
+    def _sampled(self, rows: Rows) -> Ints:
+        """The SAMPLE_SIZE living rows with the smallest (CRC-32 of the id, id), rising."""
+        checksums = self._checksums_of(rows)
+        # Checksums are spread evenly: those of about twice SAMPLE_SIZE living rows are at most this limit.
+        limit = int(min(2 * SAMPLE_SIZE / max(rows.living, 1), 1.0) * (2**32 - 1))
+        among = np.flatnonzero(rows.alive & (checksums <= limit))
+        if len(among) < SAMPLE_SIZE:
+            among = np.flatnonzero(rows.alive)
+        among = among[np.argsort(checksums[among], kind="stable")]
+        if (np.diff(checksums[among]) == 0).any():
+            ordered = sorted(among.tolist(), key=lambda row: (checksums[row], rows.ids[row]))
+            among = np.array(ordered, dtype=np.int64)
+        return among[:SAMPLE_SIZE]
+
+    def _checksums_of(self, rows: Rows) -> IdChecksums:
+        """(n,) CRC-32 of the ids of all rows."""
+        new = rows.ids[len(self._checksums.view) : len(rows)]
+        self._checksums.extend(np.fromiter((crc32(id.encode()) for id in new), dtype=np.uint32, count=len(new)))
+        return self._checksums.view[: len(rows)]
+
+    @classmethod
+    def restored(cls, rows: Rows, saved: Mapping[str, npt.NDArray[Any]]) -> Calibration:
+        """A calibration from the arrays that `saved` returned. It reuses the sums of sources that have not changed.
+
+        Args:
+            rows: A snapshot that holds the rows of the snapshot that was saved, and perhaps later rows.
+        """
+        made = cls(saved["id checksums"])
+        drawn, chosen, alive = saved["drawn"], saved["chosen"], saved["alive then"]
+        made._drawn = drawn
+        made._sample = saved["sample"].reshape(len(drawn), saved["sample"].size // max(len(drawn), 1))
+        if len(chosen):
+            made._chosen, made._rows = chosen.tolist(), rows.earlier(alive)
+            made._sums = np.hstack([saved[name].reshape(len(chosen), -1) for name in ("sums", "totals")])
+        return made
+
+    def saved(self, rows: Rows) -> dict[str, npt.NDArray[Any]]:
+        """One-dimensional arrays for `restored`: the checksums of `rows`, and the sample and sums last computed."""
+        with self._lock:
+            arrays: dict[str, npt.NDArray[Any]] = {
+                "id checksums": self._checksums_of(rows),
+                "drawn": self._drawn[:0] if self._sample is None else self._drawn,
+                "sample": np.zeros(0, np.float32) if self._sample is None else self._sample,
+                "chosen": np.array(self._chosen, np.int64),
+                "sums": self._sums[:, :SUMS],
+                "totals": self._sums[:, SUMS:],
+                "alive then": rows.alive[:0] if self._rows is None else self._rows.alive,
+            }
+            return {name: array.ravel() for name, array in arrays.items()}
 
 
 def cosine_background(cosines: Vectors) -> Background:
@@ -266,7 +261,7 @@ def _touched(before: Rows | None, now: Rows) -> frozenset[int]:
 
 
 def _sums_of(mine: Ints, indices: Ints, vectors: RowVectors, lengths: Lengths) -> Floats:
-    """(COLUMNS + dim,) the sums of one source; zeros if fewer than two of its vectors are not zero.
+    """(SUMS + dim,) the sums of one source; zeros if fewer than two of its vectors are not zero.
 
     Args:
         mine: The rows of the source, by position.
@@ -274,43 +269,41 @@ def _sums_of(mine: Ints, indices: Ints, vectors: RowVectors, lengths: Lengths) -
     """
     own = vectors[mine].astype(np.float64)
     present = own.any(axis=1)
-    own, indices = own[present], indices[present]
-    sums, chunks = np.zeros(COLUMNS + vectors.shape[1]), len(own)
+    own, indices, chunks = own[present], indices[present], int(np.count_nonzero(present))
     if chunks < 2:
-        return sums
+        return np.zeros(SUMS + vectors.shape[1])
     weights = np.clip(lengths[mine][present], 1, WEIGHT_TERMS_MAX).astype(np.float64)
     total_weight = weights.sum()
+    weights_squared = float(weights @ weights)
     deviations = (own - weights @ own / total_weight) * weights[:, np.newaxis]
     squares = float(np.einsum("ij,ij->", deviations, deviations))
-    weights_squared = float(weights @ weights)
     # Weighted deviations from a mean sum to 0, which determines the product expected by chance.
     chance = -squares / max(total_weight**2 - weights_squared, DIVISOR_MIN)
-    products, weight_products, pairs = np.zeros(len(LAGS)), np.zeros(len(LAGS)), 0
-    for at, lag in enumerate(LAGS):
+    pairs, products, weight_products = 0, [], []
+    for lag in LAGS:
         first = np.flatnonzero(indices[lag:] - indices[:-lag] == lag)
-        weight_products[at] = (weights[first] * weights[first + lag]).sum()
+        weight_product = (weights[first] * weights[first + lag]).sum()
         product = np.einsum("ij,ij->", deviations[first], deviations[first + lag])
-        products[at] = product - chance * weight_products[at]
         pairs += len(first)
+        products.append(product - chance * weight_product)
+        weight_products.append(weight_product)
     total = own.sum(axis=0)
-    sums[: PRODUCTS.start] = chunks, squares, weights_squared, pairs, chunks - float(total @ total) / chunks
-    sums[PRODUCTS], sums[WEIGHT_PRODUCTS], sums[TOTAL] = products, weight_products, total
-    return sums
+    within = chunks - float(total @ total) / chunks
+    return np.concatenate([[chunks, squares, weights_squared, pairs, within, *products, *weight_products], total])
 
 
 def _numbers_of(sums: Floats) -> dict[str, float]:
     """`autocorrelation` and its number of pairs; `icc`, 1 - (variance within sources) / (total variance), and its
     degrees of freedom, both 0 for a single source."""
-    whole, sources = sums.sum(axis=0), int(np.count_nonzero(sums[:, CHUNKS]))
-    scale = whole[SQUARES] / max(whole[WEIGHTS_SQUARED], DIVISOR_MIN)
-    weights = whole[WEIGHT_PRODUCTS]
-    per_lag = np.where(weights > 0, whole[PRODUCTS] / np.maximum(weights, DIVISOR_MIN), 0.0) / max(scale, DIVISOR_MIN)
+    whole, sources = sums.sum(axis=0), int(np.count_nonzero(sums[:, 0]))
+    chunks, squares, weights_squared, pairs, within = whole[:5].tolist()
+    products, weights = whole[5:SUMS].reshape(2, len(LAGS))
+    scale = squares / max(weights_squared, DIVISOR_MIN)
+    per_lag = np.where(weights > 0, products / np.maximum(weights, DIVISOR_MIN), 0.0) / max(scale, DIVISOR_MIN)
     autocorrelation = float(np.sum(per_lag)) if scale > DIVISOR_MIN else 0.0
     icc = freedom = 0.0
     if sources > 1:
-        chunks, total = whole[CHUNKS], whole[TOTAL]
+        total, freedom = whole[SUMS:], chunks - sources
         spread = (chunks - float(total @ total) / chunks) / (chunks - 1)
-        freedom = float(chunks - sources)
-        icc = float(1.0 - whole[WITHIN] / freedom / spread) if spread > DIVISOR_MIN else 0.0
-    pairs = float(whole[PAIRS])
+        icc = 1.0 - within / freedom / spread if spread > DIVISOR_MIN else 0.0
     return {"autocorrelation": autocorrelation, "autocorrelation_pairs": pairs, "icc": icc, "icc_chunks": freedom}
