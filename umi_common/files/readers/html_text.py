@@ -1,4 +1,9 @@
-"""Read text, headings, tables and title of an HTML page. Nothing is fetched from the network; scripts are not run."""
+"""Read text, headings, tables and title of an HTML page. Nothing is fetched from the network; scripts are not run.
+
+`HtmlText` collects the text, `_HiddenElements` tracks what a user cannot see, `_OpenTable` finds the head of a table:
+
+    <h1>Roof</h1> <p hidden>Draft.</p> <ul><li>Tiles<li>Slate</ul>    "Roof\\n\\nTiles\\nSlate\\n\\n"
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ from typing_extensions import Self
 from umi_common.files.readers.passages import Heading, Table
 from umi_common.runtime.forks import cached_property
 
-_TAG_BEGINS = re.compile("<[A-Za-z/!?]")
+_TAG_BEGINS, _SPACE = re.compile("<[A-Za-z/!?]"), re.compile(r"\s+")
 
 
 def _tags(names: str) -> frozenset[str]:
@@ -43,6 +48,9 @@ _ENDED_BY = {
 }
 """For `_HiddenElements`: element whose end tag may be missing -> elements whose start tag then ends it: in
 "<li>a<li>b", the second <li> ends the first."""
+_HOLD_BLOCKS, _HOLD_TEXT = BLOCKS - _tags("p") | _tags("button td th"), _HEADINGS | _tags("p")
+"""Visible elements whose end tag also ends all hidden elements inside. No element of _HOLD_TEXT is open around a hidden
+block, because the block ends it."""
 _LISTS = ("ul", "ol", "dl", "table")
 """A start tag inside one of these elements ends no element around the list or table: in "<li>a<ul><li>b", the second
 <li> does not end the first."""
@@ -63,12 +71,7 @@ PARAGRAPH_BREAK, LINE_BREAK = "\n\n", "\n"
 
 class HtmlText(HTMLParser):
     """Collects the visible text of an HTML page. After `read` it has `text`, `title`, `redirects`, and in order
-    `headings` and `tables`.
-
-    The head of a table is its caption and the first rows that have only <th> cells or are in <thead>. Without such
-    rows, the first row is the head if all rows have the same number of cells, at least two, and every row except the
-    first has a digit. A table without a head is not listed, nor one with a listed table inside.
-    """
+    `headings` and `tables`: those with a head, see `_OpenTable`, and without a listed table inside."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -93,10 +96,9 @@ class HtmlText(HTMLParser):
         """Of the open heading: index of its first character in `text`, of its first piece in `_pieces`, level."""
 
     def read(self, markup: str) -> Self:
-        """Read a whole page; returns itself.
+        """Read a whole page up to a tag without ">", as browsers do; returns itself.
 
-        The rest of the page from a tag without ">" on is left out, as in browsers. Python's parser is slow on a page
-        with many such tags.
+        Without this limit, Python's parser is slow on a page with many such tags.
         """
         unclosed = _TAG_BEGINS.search(markup, markup.rfind(">") + 1)
         self._hidden.markup = markup
@@ -121,7 +123,7 @@ class HtmlText(HTMLParser):
 
     @property
     def tables(self) -> list[Table]:
-        """The tables with a head that were read so far."""
+        """The tables that are listed so far."""
         text = self.text
         return [Table.of(text, *table) for table in self._tables]
 
@@ -151,7 +153,7 @@ class HtmlText(HTMLParser):
         if tag == "table":
             self._open_tables.append(_OpenTable(self._length))
         elif self._open_tables:
-            self._read_table_tag(self._open_tables[-1], tag)
+            self._open_tables[-1].begin(tag, self._length)
 
     def handle_endtag(self, tag: str) -> None:
         self._in_title = False
@@ -159,13 +161,16 @@ class HtmlText(HTMLParser):
             return
         if tag in _HEADINGS:
             self._end_heading()
-            self._break(PARAGRAPH_BREAK)
-        elif tag in BLOCKS:
-            if tag == "pre":
-                self._open_pre = max(0, self._open_pre - 1)
+        elif tag == "pre":
+            self._open_pre = max(0, self._open_pre - 1)
+        if tag in BLOCKS or tag in _HEADINGS:
             self._break(_break_around(tag))
         if tag == "table" and self._open_tables:
-            self._close_table(self._open_tables.pop())
+            table = self._open_tables.pop()
+            data_start = table.data_start(self._length)
+            holds_listed = bool(self._tables) and self._tables[-1][0] >= table.start
+            if data_start is not None and not holds_listed:
+                self._tables.append((table.start, data_start, self._length))
         elif tag == "thead" and self._open_tables:
             self._open_tables[-1].in_head = False
 
@@ -182,26 +187,6 @@ class HtmlText(HTMLParser):
         Any link to a place in the page may be one, except after "(", "[" or "/"."""
         return (dict(attrs).get("href") or "").startswith("#") and self._pieces[-1][-1:] not in "([/"
 
-    def _read_table_tag(self, table: _OpenTable, tag: str) -> None:
-        """Read a start tag inside a table. The table's head ends before the first row with a cell of data."""
-        if tag in ("thead", "tbody"):
-            table.in_head = tag == "thead"
-        elif tag == "tr":
-            table.end_row(self._length)
-            if not table.data_begun:
-                table.data_start = self._length
-        elif tag in ("td", "th"):
-            table.cells += 1
-            table.data_begun = table.data_begun or (tag == "td" and not table.in_head)
-
-    def _close_table(self, table: _OpenTable) -> None:
-        table.end_row(self._length)
-        if table.columns > 1 and table.second_row < self._length:
-            table.data_start = max(table.data_start, table.second_row)
-        has_head = table.data_begun and table.data_start > table.start
-        if has_head and (not self._tables or self._tables[-1][0] < table.start):  # no inner table is listed
-            self._tables.append((table.start, table.data_start, self._length))
-
     def parse_marked_section(self, i: int, report: bool = True) -> int:
         """Skip a declaration such as `<![if !IE]>`, as browsers do; the inherited method raises errors for some."""
         return self.parse_bogus_comment(i, report)
@@ -211,10 +196,10 @@ class HtmlText(HTMLParser):
             self._titles[-1] += data
         elif not self._hidden and data not in _LINK_SIGNS:
             if self._open_tables and any(map(str.isdigit, data)):
-                self._open_tables[-1].has_digit = True
+                self._open_tables[-1].rows[-1].has_digit = True
             if self.lasttag == "sup" and data[:1].isdigit() and self._pieces[-1][-1:].isdigit():
                 data = f" {data}"  # "10 6", not "106"
-            self._add(data if self._open_pre else re.sub(r"\s+", " ", data))
+            self._add(data if self._open_pre else _SPACE.sub(" ", data))
 
     def _add(self, piece: str) -> None:
         """Append text, without leading spaces if the text so far is empty or, outside <pre>, ends in white space."""
@@ -234,6 +219,10 @@ class HtmlText(HTMLParser):
             present = len(text) - len(text.rstrip("\n"))
             self._pieces.append(text + newlines[present:])
             self._length += len(self._pieces[-1]) - len(last)
+
+
+def _break_around(block: str) -> str:
+    return LINE_BREAK if block in ("li", "option", "tr") else PARAGRAPH_BREAK
 
 
 def _is_redirect(meta: Mapping[str, str | None]) -> bool:
@@ -264,7 +253,7 @@ class _HiddenElements:
         """Read a start tag; returns whether its element is hidden."""
         if self._counts["svg"] and tag in BLOCKS | _HEADINGS:
             self._end("svg")  # browsers end an <svg> at such a tag
-        if self._open and tag in _ENDED_BY.get(self._open[0], ()) and not any(map(self._counts.__getitem__, _LISTS)):
+        if self._open and tag in _ENDED_BY.get(self._open[0], ()) and not any(self._counts[each] for each in _LISTS):
             self._end(self._open[0])
         hidden = bool(self._open) or tag in INVISIBLE or self._is_hidden(tag, attributes)
         if hidden and tag not in _WITHOUT_END:
@@ -277,12 +266,9 @@ class _HiddenElements:
         if self._counts[tag]:
             self._end(tag)
             return True
-        # It also ends all hidden elements inside the visible one. But no <p> or heading is open around a hidden block.
-        holds_blocks = (tag in BLOCKS and tag != "p") or tag in ("button", "td", "th")
-        if holds_blocks or (tag in _HEADINGS | {"p"} and not BLOCKS.intersection(self._open)):
+        if tag in _HOLD_BLOCKS or (tag in _HOLD_TEXT and BLOCKS.isdisjoint(self._open)):
             self._open.clear()
             self._counts.clear()
-            return False
         return bool(self._open)
 
     def _end(self, tag: str) -> None:
@@ -306,36 +292,49 @@ class _HiddenElements:
         return Counter(found[1] for found in _NAMED.finditer(self.markup))
 
 
-@dataclass(slots=True)
 class _OpenTable:
-    """A table whose end tag was not read yet. Indices are those of characters in `HtmlText.text`."""
+    """A table whose end tag was not read yet. Indices are those of characters in `HtmlText.text`.
 
+    Its head is its caption and the first rows that have only <th> cells or are in <thead>. Without such rows, the first
+    row is the head if all rows have the same number of cells, at least two, and every row except the first has a digit.
+    """
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        """Index of the table's first character."""
+        self.in_head = False
+        """Whether <thead> is open, whose cells may be <td>."""
+        self.rows = [_Row(0)]
+        """The rows, the open one last. The first one is what comes before the first <tr>."""
+
+    def begin(self, tag: str, at: int) -> None:
+        """Read a start tag inside the table, at this index."""
+        if tag in ("td", "th"):
+            row = self.rows[-1]
+            row.cells += 1
+            row.has_data = row.has_data or (tag == "td" and not self.in_head)
+        elif tag == "tr":
+            self.rows.append(_Row(at))
+        elif tag in ("thead", "tbody"):
+            self.in_head = tag == "thead"
+
+    def data_start(self, end: int) -> int | None:
+        """Index of the first character after the head of a table that ends at `end`; None: the table has no head."""
+        start = next((row.start for row in self.rows if row.has_data), None)
+        if start is None:
+            return None
+        first, *others = (row for row in self.rows if row.cells)
+        alike = all(row.cells == first.cells and row.has_digit for row in others)
+        if alike and first.cells > 1 and not first.has_digit:
+            after_first = [*(row.start for row in self.rows), end][self.rows.index(first) + 1]
+            start = max(start, after_first) if after_first < end else start
+        return start if start > self.start else None
+
+
+@dataclass(slots=True, eq=False)
+class _Row:
     start: int
-    """Index of the table's first character."""
-    data_start: int = 0
-    """Index of the first row of data. Until a cell of data is read: of the last row so far; 0: no row was read yet."""
-    data_begun: bool = False
-    """Whether a cell of data was read: a <td> outside of <thead>."""
-    in_head: bool = False
-    """Whether <thead> is open, whose cells may be <td>."""
     cells: int = 0
-    """Number of cells in the open row."""
     has_digit: bool = False
-    """Whether a cell of the open row has a digit."""
-    second_row: int = 0
-    """Index of the row after the first row with cells; 0: no row with cells has ended yet."""
-    columns: int = 0
-    """Number of cells of each row so far; 0 if rows have different numbers of cells, if the first row has a digit, or
-    if a later row has no digit."""
-
-    def end_row(self, next_row: int) -> None:
-        """End the open row, if it has cells; `next_row` is the index of the next row."""
-        if self.cells and not self.second_row:
-            self.columns, self.second_row = (0 if self.has_digit else self.cells), next_row
-        elif self.cells and (not self.has_digit or self.cells != self.columns):
-            self.columns = 0
-        self.cells, self.has_digit = 0, False
-
-
-def _break_around(block: str) -> str:
-    return LINE_BREAK if block in ("li", "option", "tr") else PARAGRAPH_BREAK
+    has_data: bool = False
+    """Whether a cell of the row is a <td> outside of <thead>."""
