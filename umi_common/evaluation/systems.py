@@ -31,32 +31,17 @@ from umi_common.runtime.closing import Closing
 from umi_common.stores.document_embedder import embedded
 from umi_common.types import Chunk, SearchResult
 
+System = object
+"""A system of one of the kinds above."""
 EmbedderChoice = Any
 """A model or its name, for all datasets, as for `as_embedder`; or a function from a dataset to its model. None: the
 model in a system's settings, else the default embedder."""
+MODEL_METHODS = [documents for documents, _ in (*FRAMEWORK_METHODS, *LIBRARY_METHODS)]
+"""Names of the methods by which models embed documents. A callable with none of them is a function to a model."""
 DatasetKey = tuple[tuple[Chunk, ...], str | None]
 """(the dataset's chunks, which all splits of a dataset share; name of the model)."""
 ID_KEYS = ("id", "_id", "doc_id", "chunk_id")
 """Metadata keys for the id of a LangChain document; the first one that is not None is used."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The result of a system for one query."""
-
-    ids: tuple[str, ...]
-    """Ids of the documents found, best first."""
-    llm_calls: int | None = None
-    """Number of LLM calls; None: not known."""
-    arms: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
-    """By id and arm: the rank, from 1, in the arm's list for the original query; None: the document was found
-    otherwise, and the arm has scored it, but its list lacks it."""
-    degraded: tuple[str, ...] = ()
-    """Names of the parts of the search that failed."""
-
-
-Search = Callable[[Query, int], Answer]
-"""A function from a query and a number k to an answer with at most k ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +74,127 @@ def arm(name: Literal["lexical", "dense"]) -> UmiSystem:
     return UmiSystem(config, strategy={"lexical": "text", "dense": "vector"}[name])
 
 
-System = object
-"""A system of one of the kinds in this module's docstring."""
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of a system for one query."""
+
+    ids: tuple[str, ...]
+    """Ids of the documents found, best first."""
+    llm_calls: int | None = None
+    """Number of LLM calls; None: not known."""
+    arms: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+    """By id and arm: the rank, from 1, in the arm's list for the original query; None: the document was found
+    otherwise, and the arm has scored it, but its list lacks it."""
+    degraded: tuple[str, ...] = ()
+    """Names of the parts of the search that failed."""
+
+
+Search = Callable[[Query, int], Answer]
+"""A function from a query and a number k to an answer with at most k ids."""
+
+
+def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> Search:
+    """The search function of a system over one dataset.
+
+    Raises:
+        ConfigError: If `system`, or the result of its function, is none of the kinds in this module's docstring.
+        SystemFailed: If the function raises.
+    """
+    if isinstance(system, UmiConfig):
+        system = UmiSystem(system)
+    if isinstance(system, UmiSystem):
+        from umi_common.retriever import DualRetriever
+
+        store, config = stores.open(dataset, system.config), system.config
+        retriever = DualRetriever(store, rewriter=system.rewriter, reranker=system.reranker, config=config)
+        return _search_by_umi(retriever, system.strategy)
+    of_retriever = None if isinstance(system, type) else _search_by_retriever(name, system)
+    if of_retriever is not None:
+        return of_retriever
+    if not callable(system):
+        raise ConfigError(
+            f"system {name!r} is {type(system).__name__}; expected a UmiConfig, a UmiSystem or a function of a "
+            "dataset; or a retriever over its documents"
+        )
+    arguments = (dataset, stores.embedder(dataset)) if _takes_embedder(system) else (dataset,)
+    try:
+        built = system(*arguments)
+    except Exception as error:
+        raise SystemFailed(
+            f"system {name!r} failed when it was built for {dataset.name}/{dataset.group}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return as_search(name, built)
+
+
+def _takes_embedder(factory: Callable[..., Any]) -> bool:
+    """Whether a function has two positional parameters without defaults."""
+    parameters = inspect.signature(factory).parameters.values()
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(each.default is each.empty and each.kind in positional for each in parameters) == 2
+
+
+def as_search(name: str, built: Any) -> Search:
+    """The search function of `built`, the result of a system's function.
+
+    Raises:
+        ConfigError: If it is none of the kinds in this module's docstring.
+    """
+    of_retriever = _search_by_retriever(name, built)
+    if of_retriever is not None:
+        return of_retriever
+    if not callable(built):
+        raise ConfigError(
+            f"system {name!r} built a {type(built).__name__}; expected a function (query, k) -> ids, a LangChain "
+            "retriever, a LlamaIndex retriever or a DualRetriever"
+        )
+
+    def search(query: Query, k: int) -> Answer:
+        found = built(query, k)
+        return found if isinstance(found, Answer) else Answer(_cut(found, k))
+
+    return search
+
+
+def _search_by_retriever(name: str, retriever: Any) -> Search | None:
+    """The search function of a retriever; None if the object is no retriever."""
+    if hasattr(retriever, "search") and hasattr(retriever, "reconfigure"):
+        return _search_by_umi(retriever, "hybrid")
+    if hasattr(retriever, "invoke"):
+        return lambda query, k: Answer(_cut((_document_id(name, item) for item in retriever.invoke(query.text)), k))
+    if hasattr(retriever, "retrieve"):
+        return lambda query, k: Answer(_cut((item.node.node_id for item in retriever.retrieve(query.text)), k))
+    return None
+
+
+def _search_by_umi(retriever: Any, strategy: str) -> Search:
+    def search(query: Query, k: int) -> Answer:
+        before = retriever.metrics().llm_calls
+        result: SearchResult = retriever.search(
+            query.text, limit=k, now=query.now, history=query.history, strategy=strategy
+        )
+        arms = {
+            hit.chunk.id: {signal.arm: signal.rank for signal in hit.signals if signal.variation == 0}
+            for hit in result.hits
+        }
+        llm_calls = retriever.metrics().llm_calls - before
+        return Answer(tuple(result.ids), llm_calls, arms, tuple(loss.part for loss in result.degraded))
+
+    return search
+
+
+def _document_id(name: str, document: Any) -> str:
+    for id in (getattr(document, "id", None), *map(document.metadata.get, ID_KEYS)):
+        if id is not None:
+            return str(id)
+    raise ConfigError(f"system {name!r} returned a document without .id and without metadata {', '.join(ID_KEYS)}")
+
+
+def _cut(ids: Any, k: int) -> tuple[str, ...]:
+    """The first k distinct ids; some frameworks return a document several times."""
+    if isinstance(ids, str) or not isinstance(ids, Iterable):
+        raise ConfigError(f"the search returned {ids!r:.80}; expected a list of ids, best first")
+    return tuple(dict.fromkeys(str(id) for id in ids))[:k]
 
 
 class Stores(Closing):
@@ -103,15 +207,10 @@ class Stores(Closing):
         self._stores: dict[tuple[DatasetKey, AnalyzerConfig, EmbedderConfig], Any] = {}
 
     def embedder(self, dataset: Dataset, model: str | None = None) -> Embedder:
-        """The embedder of this dataset.
-
-        Args:
-            model: The model in a system's settings; used only if no embedder was given to `Stores`.
-        """
+        """The embedder of this dataset; `model`, that of a system's settings, counts if `Stores` was given none."""
         key, choice = self._key(dataset, model), self._choice
         if key not in self._embedders:
-            methods = (documents for documents, _ in (*FRAMEWORK_METHODS, *LIBRARY_METHODS))
-            if callable(choice) and not any(hasattr(choice, method) for method in methods):
+            if callable(choice) and not any(hasattr(choice, method) for method in MODEL_METHODS):
                 choice = choice(dataset)
             self._embedders[key] = as_embedder(model if choice is None else choice)
         return self._embedders[key]
@@ -159,105 +258,3 @@ def settings_of(system: System) -> Any:
         return model_name(system)
     settings = json.dumps(system.config.model_dump(), sort_keys=True, default=sorted)
     return [settings, system.strategy, model_name(system.rewriter), model_name(system.reranker)]
-
-
-def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> Search:
-    """The search function of a system over one dataset.
-
-    Raises:
-        ConfigError: If `system`, or the result of its function, is none of the kinds in this module's docstring.
-        SystemFailed: If the function raises.
-    """
-    if isinstance(system, UmiConfig):
-        system = UmiSystem(system)
-    if isinstance(system, UmiSystem):
-        from umi_common.retriever import DualRetriever
-
-        store, config = stores.open(dataset, system.config), system.config
-        retriever = DualRetriever(store, rewriter=system.rewriter, reranker=system.reranker, config=config)
-        return _search_of(retriever, system.strategy)
-    if not isinstance(system, type) and (search := _search_of_retriever(name, system)):
-        return search
-    if not callable(system):
-        raise ConfigError(
-            f"system {name!r} is {type(system).__name__}; expected a UmiConfig, a UmiSystem or a function of a "
-            "dataset; or a retriever over its documents"
-        )
-    arguments = (dataset, stores.embedder(dataset)) if _takes_embedder(system) else (dataset,)
-    try:
-        built = system(*arguments)
-    except Exception as error:
-        raise SystemFailed(
-            f"system {name!r} failed when it was built for {dataset.name}/{dataset.group}: "
-            f"{type(error).__name__}: {error}"
-        ) from error
-    return as_search(name, built)
-
-
-def as_search(name: str, built: Any) -> Search:
-    """The search function of `built`, the result of a system's function.
-
-    Raises:
-        ConfigError: If it is none of the kinds in this module's docstring.
-    """
-    if of_retriever := _search_of_retriever(name, built):
-        return of_retriever
-    if callable(built):
-
-        def search(query: Query, k: int) -> Answer:
-            returned = built(query, k)
-            return returned if isinstance(returned, Answer) else Answer(_cut(returned, k))
-
-        return search
-    raise ConfigError(
-        f"system {name!r} built a {type(built).__name__}; expected a function (query, k) -> ids, a LangChain "
-        "retriever, a LlamaIndex retriever or a DualRetriever"
-    )
-
-
-def _search_of_retriever(name: str, retriever: Any) -> Search | None:
-    """The search function of a retriever; None if the object is no retriever."""
-    if hasattr(retriever, "search") and hasattr(retriever, "reconfigure"):
-        return _search_of(retriever, "hybrid")
-    if hasattr(retriever, "invoke"):
-        return lambda query, k: Answer(_cut((_document_id(name, item) for item in retriever.invoke(query.text)), k))
-    if hasattr(retriever, "retrieve"):
-        return lambda query, k: Answer(_cut((item.node.node_id for item in retriever.retrieve(query.text)), k))
-    return None
-
-
-def _search_of(retriever: Any, strategy: str) -> Search:
-    def search(query: Query, k: int) -> Answer:
-        before = retriever.metrics().llm_calls
-        result: SearchResult = retriever.search(
-            query.text, limit=k, now=query.now, history=query.history, strategy=strategy
-        )
-        arms = {
-            hit.chunk.id: {signal.arm: signal.rank for signal in hit.signals if signal.variation == 0}
-            for hit in result.hits
-        }
-        llm_calls = retriever.metrics().llm_calls - before
-        return Answer(tuple(result.ids), llm_calls, arms, tuple(loss.part for loss in result.degraded))
-
-    return search
-
-
-def _cut(ids: Any, k: int) -> tuple[str, ...]:
-    """The first k distinct ids; some frameworks return a document several times."""
-    if isinstance(ids, str) or not isinstance(ids, Iterable):
-        raise ConfigError(f"the search returned {ids!r:.80}; expected a list of ids, best first")
-    return tuple(dict.fromkeys(str(id) for id in ids))[:k]
-
-
-def _document_id(name: str, document: Any) -> str:
-    for id in (getattr(document, "id", None), *map(document.metadata.get, ID_KEYS)):
-        if id is not None:
-            return str(id)
-    raise ConfigError(f"system {name!r} returned a document without .id and without metadata {', '.join(ID_KEYS)}")
-
-
-def _takes_embedder(factory: Callable[..., Any]) -> bool:
-    """Whether a function has two positional parameters without defaults."""
-    parameters = inspect.signature(factory).parameters.values()
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(each.default is each.empty and each.kind in positional for each in parameters) == 2
