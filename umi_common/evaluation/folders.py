@@ -1,7 +1,10 @@
 """Read folders as datasets: in BEIR's layout, or as LongMemEval, where each question has its own documents.
 
-A BEIR folder has `corpus.jsonl` (objects with `_id, title, text, metadata`), `queries.jsonl` (`_id, text, metadata`)
-and `qrels.tsv` (a header, then lines of query id, document id and grade; a grade above 0 means relevant).
+A BEIR folder has three files; a grade above 0 means relevant:
+
+    corpus.jsonl     {"_id": "d1", "title": "Roof", "text": "The roof leaks.", "metadata": {"session": "talk 1"}}
+    queries.jsonl    {"_id": "q1", "text": "what leaks?", "metadata": {}}
+    qrels.tsv        a header, then lines of query id, document id and grade: q1<TAB>d1<TAB>1
 
 LongMemEval publishes each of its sets as one JSON file. umi expects the same data as a folder: `queries.jsonl` (`_id,
 text, metadata` with `question_date, question_type, answer_session_ids` and, if the sessions do not answer the question,
@@ -35,7 +38,6 @@ NOW_KEYS = ("question_date", "conversation_end")
 """Metadata keys of the time at which a query is asked; the first key that is present is used."""
 HISTORY_KEY = "history"
 """Metadata key of a query's history: a list of earlier messages, each a string or {"role", "content"}."""
-
 HAYSTACKS = "haystacks"
 """Name of the folder of haystacks in a collection. A haystack is the sessions that are searched for one question."""
 Granularity = Literal["turn", "session"]
@@ -54,6 +56,24 @@ class Keys:
 
 PLAIN = Keys(source=None, event_time=None)
 """Keys for documents without source and time."""
+
+
+def load_folder(folder: str | Path) -> list[Dataset]:
+    """Read a folder by the function for its layout: `load_beir`, `load_haystacks` or `load_conversations`.
+
+    Raises:
+        DatasetError: If the folder has none of these layouts, or a file in it is malformed.
+    """
+    home = Path(folder)
+    if (home / CORPUS).exists():
+        return [load_beir(home)]
+    if (home / HAYSTACKS).is_dir():
+        return load_haystacks(home)
+    if any(home.glob(f"*/{CORPUS}")):
+        return load_conversations(home)
+    raise DatasetError(
+        f"{home} is no collection; expected {CORPUS} (BEIR), {HAYSTACKS}/ (LongMemEval) or folders with a {CORPUS} each"
+    )
 
 
 def load_beir(
@@ -81,9 +101,7 @@ def load_beir(
     blank = tuple(row for row, document in enumerate(documents) if document.is_blank)
     chunks = _chunks_from([document for document in documents if not document.is_blank], keys, default_source)
     queries = tuple(record.query() for record in _read_records(home / QUERIES))
-    path = home / QRELS
-    if not path.exists() and (home / QRELS_OF_BEIR).exists():
-        path = home / QRELS_OF_BEIR
+    path = next((path for path in (home / QRELS, home / QRELS_OF_BEIR) if path.exists()), home / QRELS)
     qrels = _read_judgements(path, {query.id for query in queries}, {each.text("_id") for each in documents})
     group = home.resolve().name
     return Dataset(group if name is None else name, group, chunks, queries, qrels, blank)
@@ -124,37 +142,49 @@ def load_haystacks(folder: str | Path, *, granularity: Granularity = "turn", nam
 
     Raises:
         ConfigError: If the granularity is another one.
-        DatasetError: If a file is missing or malformed; the message names the file and, if known, the line.
+        DatasetError: As `load_beir`.
     """
     if granularity not in get_args(Granularity):
         raise ConfigError(f"granularity {granularity!r}: expected one of {', '.join(get_args(Granularity))}")
-    home, datasets = Path(folder), list[Dataset]()
-    set_name = home.resolve().name if name is None else name
-    for record in _read_records(home / QUERIES):
-        if record.metadata.get("abstention"):
-            continue
-        dataset = _question(home, set_name, record, granularity)
-        if dataset.judged:
-            datasets.append(dataset)
-    return datasets
-
-
-def load_folder(folder: str | Path) -> list[Dataset]:
-    """Read a folder by the function for its layout: `load_beir`, `load_haystacks` or `load_conversations`.
-
-    Raises:
-        DatasetError: If the folder has none of these layouts, or a file in it is malformed.
-    """
     home = Path(folder)
-    if (home / CORPUS).exists():
-        return [load_beir(home)]
-    if (home / HAYSTACKS).is_dir():
-        return load_haystacks(home)
-    if any(home.glob(f"*/{CORPUS}")):
-        return load_conversations(home)
-    raise DatasetError(
-        f"{home} is no collection; expected {CORPUS} (BEIR), {HAYSTACKS}/ (LongMemEval) or folders with a {CORPUS} each"
-    )
+    set_name = home.resolve().name if name is None else name
+    answered = (each for each in _read_records(home / QUERIES) if not each.metadata.get("abstention"))
+    datasets = (_question(home, set_name, record, granularity) for record in answered)
+    return [dataset for dataset in datasets if dataset.judged]
+
+
+def _read_records(path: Path) -> Iterator[_FileRecord]:
+    """Yield the JSON object in each line of a file, with `_id` as a string; blank lines are skipped.
+
+    Raises DatasetError at a line that is no JSON object, or that repeats the `_id` of an earlier line.
+    """
+    lines: dict[str, int] = {}
+    for number, line in enumerate(_read_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            fields = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DatasetError(f"{where}: not JSON ({error}); expected one object per line") from error
+        if not isinstance(fields, dict):
+            raise DatasetError(f"{where}: {type(fields).__name__}; expected a JSON object")
+        id = fields.get("_id")
+        if type(id) is int:
+            id = fields["_id"] = str(id)
+        if isinstance(id, str) and lines.setdefault(id, number) != number:
+            raise DatasetError(f"{where}: {id!r} is in line {lines[id]} already; ids must be unique in a file")
+        yield _FileRecord(where, fields)
+
+
+def _read_text(path: Path) -> str:
+    """The text of a file, to be split at "\\n": `splitlines` would also split at a U+2028 inside a text or an id."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise DatasetError(f"cannot read {path}: {error.strerror}; expected a file of a dataset there") from error
+    except UnicodeDecodeError as error:
+        raise DatasetError(f"{path} is not UTF-8 at byte {error.start}; convert it") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +194,6 @@ class _FileRecord:
     where: str
     """File and line, for errors."""
     fields: Mapping[str, Any]
-    """The object's values by key."""
 
     def text(self, name: str, *, default: str | None = None) -> str:
         """A string field; `default` if it is absent or null."""
@@ -198,13 +227,13 @@ class _FileRecord:
 
     def chunk(self, keys: Keys, source: str | None, order: int) -> Chunk:
         """The chunk of a record of the corpus; `order` is its position, if it has a source and `keys` no position."""
-        title, text, metadata = self.text("title", default=""), self.text("text"), self.metadata
-        id, whole = self.text("_id"), f"{title}. {text}" if title.strip() else text
+        id, title, text, metadata = self.text("_id"), self.text("title", default=""), self.text("text"), self.metadata
+        text = f"{title}. {text}" if title.strip() else text
         position = order if keys.position is None else metadata.get(keys.position)
+        position = None if source is None else position
         time = None if keys.event_time is None else self._time(metadata.get(keys.event_time), "event time")
         try:
-            position = None if source is None else position
-            return Chunk(id, whole, metadata=metadata, source=source, position=position, event_time=time)
+            return Chunk(id, text, metadata=metadata, source=source, position=position, event_time=time)
         except InputError as error:
             raise DatasetError(f"{self.where}: {error}") from error
 
@@ -251,8 +280,7 @@ def _chunks_from(records: Iterable[_FileRecord], keys: Keys, default_source: str
 def _read_judgements(path: Path, queries: Container[str], documents: Container[str]) -> dict[str, dict[str, int]]:
     """The grades by query id and document id in a file of judgements, whose ids must be among those given.
 
-    Blank lines are skipped. Raises DatasetError for another header, and at a line that is malformed or contradicts an
-    earlier one.
+    Raises DatasetError for another header, and at a line that is malformed or contradicts an earlier one.
     """
     judgements: dict[str, dict[str, int]] = {}
     header, *lines = _read_text(path).split("\n")
@@ -285,57 +313,28 @@ def _read_judgements(path: Path, queries: Container[str], documents: Container[s
     return judgements
 
 
-def _read_text(path: Path) -> str:
-    """The text of a file, to be split at "\\n": `splitlines` would also split at a U+2028 inside a text or an id."""
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise DatasetError(f"cannot read {path}: {error.strerror}; expected a file of a dataset there") from error
-    except UnicodeDecodeError as error:
-        raise DatasetError(f"{path} is not UTF-8 at byte {error.start}; convert it") from error
-
-
-def _read_records(path: Path) -> Iterator[_FileRecord]:
-    """Yield the JSON object in each line of a JSON-lines file, with `_id` as a string; blank lines are skipped.
-
-    Raises DatasetError at a line that is no JSON object, or that repeats the `_id` of an earlier line.
-    """
-    lines: dict[str, int] = {}
-    for number, line in enumerate(_read_text(path).split("\n"), 1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        try:
-            fields = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DatasetError(f"{where}: not JSON ({error}); expected one object per line") from error
-        if not isinstance(fields, dict):
-            raise DatasetError(f"{where}: {type(fields).__name__}; expected a JSON object")
-        id = fields.get("_id")
-        if type(id) is int:
-            id = fields["_id"] = str(id)
-        if isinstance(id, str) and lines.setdefault(id, number) != number:
-            raise DatasetError(f"{where}: {id!r} is in line {lines[id]} already; ids must be unique in a file")
-        yield _FileRecord(where, fields)
-
-
 def _question(home: Path, set_name: str, record: _FileRecord, granularity: Granularity) -> Dataset:
     """The dataset of one question of LongMemEval; a document is relevant if it is marked as evidence."""
     query = record.query()
-    path, whole = home / HAYSTACKS / f"{query.id}.json.gz", granularity == "session"
+    path = home / HAYSTACKS / f"{query.id}.json.gz"
     evidence = record.list_of("ids", "answer_session_ids")  # of sessions; turns are marked in the haystack
     records: list[_FileRecord] = []
     grades: dict[str, int] = {}
     for session, date, turns in _sessions(path):
-        for number, said in enumerate([turns] if whole else [[turn] for turn in turns]):
-            if not any(turn["content"].strip() for turn in said):
-                continue
-            id = session if whole else f"{session}_t{number}"
-            text = "\n".join(f"{turn['role'].capitalize()}: {turn['content'].strip()}" for turn in said)
-            metadata = {"timestamp": date, "session": session} | ({} if whole else {"speaker": said[0]["role"]})
-            records.append(_FileRecord(str(path), {"_id": id, "text": text, "metadata": metadata}))
-            if session in evidence if whole else said[0].get("has_answer"):
-                grades[id] = 1
+        facts = {"timestamp": date, "session": session}
+        if granularity == "session":
+            documents = [(session, turns, facts, session in evidence)]
+        else:
+            documents = [
+                (f"{session}_t{number}", [turn], {**facts, "speaker": turn["role"]}, bool(turn.get("has_answer")))
+                for number, turn in enumerate(turns)
+            ]
+        for id, said, metadata, is_evidence in documents:
+            if any(turn["content"].strip() for turn in said):
+                text = "\n".join(f"{turn['role'].capitalize()}: {turn['content'].strip()}" for turn in said)
+                records.append(_FileRecord(str(path), {"_id": id, "text": text, "metadata": metadata}))
+                if is_evidence:
+                    grades[id] = 1
     return Dataset(set_name, query.id, _chunks_from(records, Keys()), (query,), {query.id: grades})
 
 
