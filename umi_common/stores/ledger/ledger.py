@@ -1,8 +1,12 @@
 """The ledger: one SQLite file with all chunks and vectors of a store; every index is made from the ledger.
 
 A write returns after its commit. Rows are never changed: replacing a chunk deletes its row and appends a new row.
-Appended rows and deletions are numbered. An index or a reading process keeps the last two numbers that it has read, and
-later reads only rows and deletions with larger numbers.
+Appended rows and deletions are numbered. An index or a reading process keeps the last two numbers that it has read, its
+mark, and later reads only rows and deletions with larger numbers:
+
+    one = change([], [a, b], ...)    # rows 1 and 2, no deletion
+    two = change([1], [c], ...)      # c replaces a: row 3, and deletion 1, of row 1
+    changes(connection, since=one)   # row 1 deleted, row 3 added
 """
 
 from __future__ import annotations
@@ -26,30 +30,10 @@ from umi_common.errors import LedgerDamaged, StoreClosed, StoreReadOnly
 from umi_common.pool import Vectors
 from umi_common.stores.arrays import Growing
 from umi_common.stores.failpoints import failpoint
-from umi_common.stores.ledger.codec import (
-    DIGEST_BYTES,
-    Entry,
-    Head,
-    checked,
-    decode_vectors,
-    encode_vectors,
-)
-from umi_common.stores.ledger.file import (
-    ADD_SEARCH_TEXT,
-    HISTORY,
-    open_file,
-    open_in_memory,
-    reading_connection,
-)
+from umi_common.stores.ledger.codec import DIGEST_BYTES, Entry, Head, checked, decode_vectors, encode_vectors
+from umi_common.stores.ledger.file import ADD_SEARCH_TEXT, HISTORY, open_file, open_in_memory, reading_connection
 from umi_common.stores.ledger.followed import FollowedFile, readers_closed
-from umi_common.stores.ledger.history import (
-    Change,
-    Mark,
-    commit_mark,
-    last_number,
-    sessions_of,
-    whole_number,
-)
+from umi_common.stores.ledger.history import Change, Mark, commit_mark, last_number, sessions_of, whole_number
 from umi_common.stores.ledger.sqlite import (
     BUSY_SECONDS,
     SQL_VARIABLES,
@@ -78,6 +62,7 @@ SESSIONS_KEPT = 16
 DELETIONS_KEPT = 50_000
 """Number of the newest deletions that the table `deletions` keeps, some 0.5 MB. A process that last read the ledger
 before the oldest kept deletion loads everything again."""
+SET_META = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 SEARCH_TEXT_EXISTS = "SELECT 1 FROM pragma_table_info('chunks') WHERE name = 'search_text'"
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata"
 """The columns of an `Entry` but the last, `search_text`, which files of early versions lack."""
@@ -116,174 +101,16 @@ class Ledger:
         self._readers: ConnectionPool | FollowedFile | None = None
         """Connections for reading; None: the ledger is in memory, and the writing connection also reads."""
         with sqlite_errors(path, writing=not read_only):
-            if path is not None and path.stat().st_size == 0:  # SQLite would open it as a new database
-                raise LedgerDamaged(f"{path} is empty; restore it from a copy: the other files cannot replace it")
             if path is None:
                 self._writer = open_in_memory()
+            elif path.stat().st_size == 0:  # SQLite would open it as a new database
+                raise LedgerDamaged(f"{path} is empty; restore it from a copy: the other files cannot replace it")
             elif self._location is None:
                 self._readers = FollowedFile(path)
             else:
                 with readers_closed(path):
                     self._writer = open_file(path)
                 self._readers = ConnectionPool(partial(reading_connection, path, self._location))
-        self.check_location()
-
-    def in_place(self) -> bool:
-        """Whether the path still names the opened directory and file; always True in memory and with `read_only`."""
-        return self._location is None or self._location.unchanged()
-
-    def check_location(self) -> None:
-        """Raise StoreMoved if the path no longer names the opened file. Called before a write and after its commit."""
-        if self._location is not None:
-            self._location.check()
-
-    # Reading and writing
-
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one SELECT, which no other thread uses during the block.
-
-        Raises:
-            ChangedWhileRead: At the end of the block, if another process changed the file during the block.
-        """
-        if self._readers is not None:
-            with sqlite_errors(self.path), self._readers.connection() as connection:
-                yield connection
-            return
-        with sqlite_errors(None), self._lock:
-            if self._closed:
-                raise StoreClosed("the store is closed")
-            yield self._writer
-
-    @contextmanager
-    def snapshot(self) -> Iterator[sqlite3.Connection]:
-        """A connection whose SELECTs all see the same commit. Must not be nested in one thread."""
-        with self.reading() as connection:
-            try:  # from BEGIN on: an interrupt must not leave the connection of a store in memory in a transaction
-                connection.execute("BEGIN")
-                yield connection
-            finally:
-                if connection.in_transaction:
-                    connection.execute("COMMIT")
-
-    @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A connection for writing. At the end of the block its changes are durably committed; if it raises, none is.
-
-        Raises:
-            StoreFull: If the disk has no room; then nothing has changed.
-            StoreMoved: If the file was moved or deleted; the change is lost, or is in the moved file.
-        """
-        with self._lock, sqlite_errors(self.path, writing=True):
-            self.check_writable()
-            try:
-                self._writer.execute("BEGIN IMMEDIATE")
-                self.check_location()
-                with self._cut_log_of_failure():
-                    yield self._writer
-                    failpoint("ledger.commit")
-                    self._writer.execute("COMMIT")
-            except BaseException:
-                if self._writer.in_transaction:
-                    with suppress(sqlite3.Error):
-                        self._writer.execute("ROLLBACK")
-                raise
-            self.check_location()
-        failpoint("ledger.committed")
-
-    def all_rows(self, sql: str) -> list[Any]:
-        """All rows of one SELECT."""
-
-        def read() -> list[Any]:
-            with self.reading() as connection:
-                return connection.execute(sql).fetchall()
-
-        return self.retry_read(read)
-
-    def retry_read(self, read: Callable[[], Result]) -> Result:
-        """The result of `read`, which is called again if another process changed the file while it ran.
-
-        Raises:
-            ChangedWhileRead: If the file changed during every call of `read` for BUSY_SECONDS.
-        """
-        deadline = time.monotonic() + BUSY_SECONDS
-        while True:
-            try:
-                return read()
-            except ChangedWhileRead:
-                if time.monotonic() > deadline:
-                    raise
-                self.version()  # opens the file again
-
-    def version(self) -> tuple[int, int]:
-        """Two numbers that change with each commit of another process; always (0, 0) unless `read_only`.
-
-        Raises:
-            StoreMoved: If the path now names another file.
-            StoreReadOnly: If the file has unfinished writes that only a writer can complete.
-        """
-        if not isinstance(self._readers, FollowedFile):
-            return (0, 0)  # no other process writes
-        with sqlite_errors(self.path):
-            return self._readers.version()
-
-    def log_bytes(self) -> int:
-        """Length of the write-ahead log; after close() it is 0 unless another process was reading."""
-        return self._log.stat().st_size if self._log is not None and self._log.exists() else 0
-
-    @contextmanager
-    def _cut_log_of_failure(self) -> Iterator[None]:
-        """If SQLite fails in the block, cut the write-ahead log to its length before.
-
-        SQLite keeps the bytes of a write that failed for lack of space. They would fill the disk, so that no later
-        write, compact() or close() could copy the log into the file and empty it.
-
-        The block ends with its commit, so that no committed bytes are cut. Nothing is cut if another program has the
-        lock: its commits may have lengthened the log.
-        """
-        before = self.log_bytes()
-        try:
-            yield
-        except sqlite3.Error as error:
-            if self._log is not None and before < self.log_bytes() and "locked" not in str(error):
-                with suppress(OSError):
-                    os.truncate(self._log, before)
-            raise
-
-    def compact(self) -> None:
-        """Free the disk space of deleted rows; remove all rows of `deletions`, and all rows of `commits` but the last.
-
-        While a reader still reads an older state, the space is not freed. If this lasts for READER_SECONDS, a warning
-        is logged.
-        """
-        with self.transaction() as connection:
-            connection.execute(HISTORY)
-            connection.execute("DELETE FROM deletions")
-            connection.execute("DELETE FROM commits WHERE number < (SELECT max(number) FROM commits)")
-        with self._lock, sqlite_errors(self.path, writing=True):
-            self.check_writable()
-            with self._cut_log_of_failure():
-                self._writer.execute("VACUUM")
-            if not self._emptied_log():
-                log.warning(
-                    "%s: a reader still reads the state before compact(). Removed chunks stay on the disk until the "
-                    "store is closed, or compacted again, after that reader has ended",
-                    self.path,
-                )
-
-    def _emptied_log(self) -> bool:
-        """Copy the write-ahead log into the file and empty the log; returns False if a reader prevented this."""
-        self._writer.execute(f"PRAGMA busy_timeout = {READER_SECONDS * 1e3:.0f}")
-        (busy, _, _) = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        self._writer.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1e3:.0f}")
-        return not busy
-
-    def check_writable(self) -> None:
-        """Raise StoreClosed after close(), StoreReadOnly if `read_only`, StoreMoved as `check_location` does."""
-        if self._closed:
-            raise StoreClosed("the store is closed; open it again")
-        if self.read_only:
-            raise StoreReadOnly("the store was opened with read_only=True; to write, open it without read_only")
         self.check_location()
 
     def close(self) -> None:
@@ -302,7 +129,24 @@ class Ledger:
             finally:
                 self._writer.close()
 
-    # Commits
+    def in_place(self) -> bool:
+        """Whether the path still names the opened directory and file; always True in memory and with `read_only`."""
+        return self._location is None or self._location.unchanged()
+
+    def check_location(self) -> None:
+        """Raise StoreMoved if the path no longer names the opened file. Called before a write and after its commit."""
+        if self._location is not None:
+            self._location.check()
+
+    def check_writable(self) -> None:
+        """Raise StoreClosed after close(), StoreReadOnly if `read_only`, StoreMoved as `check_location` does."""
+        if self._closed:
+            raise StoreClosed("the store is closed; open it again")
+        if self.read_only:
+            raise StoreReadOnly("the store was opened with read_only=True; to write, open it without read_only")
+        self.check_location()
+
+    # Writing
 
     def change(
         self,
@@ -335,11 +179,16 @@ class Ledger:
             connection.execute(
                 "UPDATE meta SET value = CAST(value AS INTEGER) + ? WHERE key = 'count'", (len(entries) - len(deleted),)
             )
-            connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", settings.items())
+            connection.executemany(SET_META, settings.items())
             # The digest of the history covers the deleted numbers, the vectors' checksums and the rows' digests.
-            numbers = [np.array(deleted, dtype="<i8"), np.array([check for _, _, check in blobs], dtype="<i8")]
-            contents = [*(array.tobytes() for array in numbers), *(entry.digest for entry in entries)]
-            return self.record(connection, contents)
+            checksums = [checksum for _, _, checksum in blobs]
+            numbers = [np.array(each, dtype="<i8").tobytes() for each in (deleted, checksums)]
+            return self.record(connection, [*numbers, *(entry.digest for entry in entries)])
+
+    def set_meta(self, values: Mapping[str, str]) -> None:
+        """Store settings, durably."""
+        with self.transaction() as connection:
+            connection.executemany(SET_META, values.items())
 
     def record(self, connection: sqlite3.Connection, contents: Iterable[bytes]) -> Mark:
         """Append a commit to the history, in the transaction of `connection`; returns its mark.
@@ -354,80 +203,55 @@ class Ledger:
             connection.execute("DELETE FROM commits WHERE number <= ?", (mark.commit - COMMITS_KEPT,))
         return mark
 
-    def begin_session(self) -> str:
-        """Start a session of writing, which lasts until the writer closes the ledger. Stores the session's random name.
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A connection for writing. At the end of the block its changes are durably committed; if it raises, none is.
 
-        If the ledger keeps no history, or its history lacks writes, a new history is started.
-
-        Returns:
-            The session's name if it was copied from the write-ahead log into `umi.db`; "" if a reading process
-            prevented the copy.
+        Raises:
+            StoreFull: If the disk has no room; then nothing has changed.
+            StoreMoved: If the file was moved or deleted; the change is lost, or is in the moved file.
         """
-        session = secrets.token_hex(8)
-        with self.transaction() as connection:
-            connection.execute(HISTORY)
-            if self._search_text(connection) == "NULL":
-                connection.execute(ADD_SEARCH_TEXT)
-            last, mark = commit_mark(connection), self.mark(connection)
-            if (last.seq, last.deletion) != (mark.seq, mark.deletion) or not last.digest:
-                # The ledger is new, or an early version of umi, which keeps no history, wrote last.
-                self.record(connection, [secrets.token_bytes(DIGEST_BYTES)])
-            sessions = " ".join([session, *sessions_of(connection)][:SESSIONS_KEPT])
-            connection.execute("INSERT OR REPLACE INTO meta VALUES ('session', ?)", (sessions,))
         with self._lock, sqlite_errors(self.path, writing=True):
-            busy, pages, copied = self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        return session if not busy and pages == copied else ""
+            self.check_writable()
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+                self.check_location()
+                with self._cut_log_of_failure():
+                    yield self._writer
+                    failpoint("ledger.commit")
+                    self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    with suppress(sqlite3.Error):
+                        self._writer.execute("ROLLBACK")
+                raise
+            self.check_location()
+        failpoint("ledger.committed")
 
-    def descends_from(self, connection: sqlite3.Connection, mark: Mark) -> bool:
-        """Whether `mark` is in this ledger's history. An index saved at this mark then lacks only later changes."""
-        kept = commit_mark(connection, "WHERE number = ?", mark.commit)
-        return mark.commit > 0 and kept == mark._replace(epoch=0)  # the table of commits has no epoch
+    @contextmanager
+    def _cut_log_of_failure(self) -> Iterator[None]:
+        """If SQLite fails in the block, cut the write-ahead log to its length before.
 
-    def holds(self, mark: Mark) -> bool:
-        """Whether this ledger contains the writes up to `mark`; False in an older copy, and in another ledger."""
+        SQLite keeps the bytes of a write that failed for lack of space. They would fill the disk, so that no later
+        write, compact() or close() could copy the log into the file and empty it.
 
-        def read() -> bool:
-            with self.snapshot() as connection:  # without it, `compact` may drop the commit between two SELECTs
-                oldest, now = commit_mark(connection, "ORDER BY number"), self.mark(connection)
-                if 0 < oldest.commit <= mark.commit:
-                    return self.descends_from(connection, mark)
-            # `compact` dropped the commit of `mark`, or `mark` is of an early version of umi, which keeps no history.
-            return (now.epoch, now.seq) >= (mark.epoch, mark.seq) and now.deletion >= mark.deletion
+        The block ends with its commit, so that no committed bytes are cut. Nothing is cut if another program has the
+        lock: its commits may have lengthened the log.
+        """
+        before = self.log_bytes()
+        try:
+            yield
+        except sqlite3.Error as error:
+            if self._log is not None and before < self.log_bytes() and "locked" not in str(error):
+                with suppress(OSError):
+                    os.truncate(self._log, before)
+            raise
 
-        return self.retry_read(read)
+    def log_bytes(self) -> int:
+        """Length of the write-ahead log; after close() it is 0 unless another process was reading."""
+        return self._log.stat().st_size if self._log is not None and self._log.exists() else 0
 
-    def mark(self, connection: sqlite3.Connection) -> Mark:
-        """The mark of the ledger's state that `connection` reads."""
-        return commit_mark(connection)._replace(
-            seq=last_number(connection, "chunks"),
-            deletion=last_number(connection, "deletions"),
-            epoch=self._number(connection, "epoch"),
-        )
-
-    # Settings
-
-    def meta(self) -> dict[str, str]:
-        """Settings by name."""
-        return dict(self.all_rows("SELECT key, value FROM meta"))
-
-    def set_meta(self, values: Mapping[str, str]) -> None:
-        """Store settings, durably."""
-        with self.transaction() as connection:
-            connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
-
-    def count(self, connection: sqlite3.Connection) -> int:
-        """Number of chunks according to `meta`, where each write stores it."""
-        return self._number(connection, "count")
-
-    def rows(self, connection: sqlite3.Connection) -> int:
-        """Number of chunks, by counting the rows: some 20 ms for 1,000,000 chunks."""
-        return whole_number(connection.execute("SELECT count(*) FROM chunks").fetchone()[0], "the number of chunks")
-
-    def _number(self, connection: sqlite3.Connection, key: str) -> int:
-        row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return whole_number("none" if row is None else row[0], f"its setting {key!r}")
-
-    # Rows
+    # Reading
 
     def changes(self, connection: sqlite3.Connection, since: Mark | None) -> Change | None:
         """The changes after the commit `since`; if it is None, all chunks as added. Returns None if `deleted` does."""
@@ -479,12 +303,6 @@ class Ledger:
         if not after and count != self.count(connection):
             raise LedgerDamaged(f"{self.path} has lost or gained rows; restore it from a copy")
 
-    def beginnings(self, characters: int) -> dict[int, str]:
-        """seq -> the first `characters` characters of the indexed text, for all chunks."""
-        with self.reading() as connection:
-            indexed = f"coalesce({self._search_text(connection)}, text)"
-            return dict(connection.execute(f"SELECT seq, substr({indexed}, 1, ?) FROM chunks", (characters,)))
-
     def vectors(self, connection: sqlite3.Connection, *, after: int = 0, expected: int) -> Vectors:
         """(n, dim) vectors of the chunks with a sequence number above `after`, by rising number; (0, 0) if n is 0.
 
@@ -513,11 +331,6 @@ class Ledger:
             raise LedgerDamaged(f"the ledger holds {expected} chunks and {len(found.view)} vectors; restore a copy")
         return found.view
 
-    def damaged_vectors(self, connection: sqlite3.Connection) -> list[int]:
-        """Sequence numbers of the vectors that are not what was written."""
-        rows = connection.execute("SELECT seq, vector, checksum FROM vectors")
-        return [seq for seq, vector, check in rows if not isinstance(vector, bytes) or zlib.crc32(vector) != check]
-
     def _vectors_damaged(self, connection: sqlite3.Connection) -> LedgerDamaged:
         """The error about damaged vectors. It states their number, the first ids of their chunks, and what to do."""
         damaged = set(self.damaged_vectors(connection))
@@ -526,6 +339,11 @@ class Ledger:
             f"{self.path} holds {len(ids)} vectors that are not what was written, of chunks {ids[:IDS_NAMED]}; restore "
             "umi.db from a copy, or embed every text again: HybridStore.reindex(path, embedder=...)"
         )
+
+    def damaged_vectors(self, connection: sqlite3.Connection) -> list[int]:
+        """Sequence numbers of the vectors that are not what was written."""
+        rows = connection.execute("SELECT seq, vector, checksum FROM vectors")
+        return [seq for seq, vector, check in rows if not isinstance(vector, bytes) or zlib.crc32(vector) != check]
 
     def entries(self, seqs: Sequence[int]) -> dict[int, Entry]:
         """Sequence number -> row, for the numbers that have a row."""
@@ -557,6 +375,175 @@ class Ledger:
         if not self._has_search_text:
             self._has_search_text = connection.execute(SEARCH_TEXT_EXISTS).fetchone() is not None
         return "search_text" if self._has_search_text else "NULL"
+
+    def beginnings(self, characters: int) -> dict[int, str]:
+        """seq -> the first `characters` characters of the indexed text, for all chunks."""
+        with self.reading() as connection:
+            indexed = f"coalesce({self._search_text(connection)}, text)"
+            return dict(connection.execute(f"SELECT seq, substr({indexed}, 1, ?) FROM chunks", (characters,)))
+
+    def meta(self) -> dict[str, str]:
+        """Settings by name."""
+        return dict(self.all_rows("SELECT key, value FROM meta"))
+
+    def all_rows(self, sql: str) -> list[Any]:
+        """All rows of one SELECT."""
+
+        def read() -> list[Any]:
+            with self.reading() as connection:
+                return connection.execute(sql).fetchall()
+
+        return self.retry_read(read)
+
+    def count(self, connection: sqlite3.Connection) -> int:
+        """Number of chunks according to `meta`, where each write stores it."""
+        return self._number(connection, "count")
+
+    def rows(self, connection: sqlite3.Connection) -> int:
+        """Number of chunks, by counting the rows: some 20 ms for 1,000,000 chunks."""
+        return whole_number(connection.execute("SELECT count(*) FROM chunks").fetchone()[0], "the number of chunks")
+
+    def _number(self, connection: sqlite3.Connection, key: str) -> int:
+        row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return whole_number("none" if row is None else row[0], f"its setting {key!r}")
+
+    # Marks and sessions
+
+    def mark(self, connection: sqlite3.Connection) -> Mark:
+        """The mark of the ledger's state that `connection` reads."""
+        return commit_mark(connection)._replace(
+            seq=last_number(connection, "chunks"),
+            deletion=last_number(connection, "deletions"),
+            epoch=self._number(connection, "epoch"),
+        )
+
+    def descends_from(self, connection: sqlite3.Connection, mark: Mark) -> bool:
+        """Whether `mark` is in this ledger's history. An index saved at this mark then lacks only later changes."""
+        kept = commit_mark(connection, "WHERE number = ?", mark.commit)
+        return mark.commit > 0 and kept == mark._replace(epoch=0)  # the table of commits has no epoch
+
+    def holds(self, mark: Mark) -> bool:
+        """Whether this ledger contains the writes up to `mark`; False in an older copy, and in another ledger."""
+
+        def read() -> bool:
+            with self.snapshot() as connection:  # without it, `compact` may drop the commit between two SELECTs
+                oldest, now = commit_mark(connection, "ORDER BY number"), self.mark(connection)
+                if 0 < oldest.commit <= mark.commit:
+                    return self.descends_from(connection, mark)
+            # `compact` dropped the commit of `mark`, or `mark` is of an early version of umi, which keeps no history.
+            return (now.epoch, now.seq) >= (mark.epoch, mark.seq) and now.deletion >= mark.deletion
+
+        return self.retry_read(read)
+
+    def begin_session(self) -> str:
+        """Start a session of writing, which lasts until the writer closes the ledger. Stores the session's random name.
+
+        If the ledger keeps no history, or its history lacks writes, a new history is started.
+
+        Returns:
+            The session's name if it was copied from the write-ahead log into `umi.db`; "" if a reading process
+            prevented the copy.
+        """
+        session = secrets.token_hex(8)
+        with self.transaction() as connection:
+            connection.execute(HISTORY)
+            if self._search_text(connection) == "NULL":
+                connection.execute(ADD_SEARCH_TEXT)
+            last, mark = commit_mark(connection), self.mark(connection)
+            if (last.seq, last.deletion) != (mark.seq, mark.deletion) or not last.digest:
+                # The ledger is new, or an early version of umi, which keeps no history, wrote last.
+                self.record(connection, [secrets.token_bytes(DIGEST_BYTES)])
+            sessions = " ".join([session, *sessions_of(connection)][:SESSIONS_KEPT])
+            connection.execute(SET_META, ("session", sessions))
+        with self._lock, sqlite_errors(self.path, writing=True):
+            busy, pages, copied = self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        return session if not busy and pages == copied else ""
+
+    # Connections for reading
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one SELECT, which no other thread uses during the block.
+
+        Raises:
+            ChangedWhileRead: At the end of the block, if another process changed the file during the block.
+        """
+        if self._readers is not None:
+            with sqlite_errors(self.path), self._readers.connection() as connection:
+                yield connection
+            return
+        with sqlite_errors(None), self._lock:
+            if self._closed:
+                raise StoreClosed("the store is closed")
+            yield self._writer
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """A connection whose SELECTs all see the same commit. Must not be nested in one thread."""
+        with self.reading() as connection:
+            try:  # from BEGIN on: an interrupt must not leave the connection of a store in memory in a transaction
+                connection.execute("BEGIN")
+                yield connection
+            finally:
+                if connection.in_transaction:
+                    connection.execute("COMMIT")
+
+    def retry_read(self, read: Callable[[], Result]) -> Result:
+        """The result of `read`, which is called again if another process changed the file while it ran.
+
+        Raises:
+            ChangedWhileRead: If the file changed during every call of `read` for BUSY_SECONDS.
+        """
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                return read()
+            except ChangedWhileRead:
+                if time.monotonic() > deadline:
+                    raise
+                self.version()  # opens the file again
+
+    def version(self) -> tuple[int, int]:
+        """Two numbers that change with each commit of another process; always (0, 0) unless `read_only`.
+
+        Raises:
+            StoreMoved: If the path now names another file.
+            StoreReadOnly: If the file has unfinished writes that only a writer can complete.
+        """
+        if not isinstance(self._readers, FollowedFile):
+            return (0, 0)  # no other process writes
+        with sqlite_errors(self.path):
+            return self._readers.version()
+
+    # Care
+
+    def compact(self) -> None:
+        """Free the disk space of deleted rows; remove all rows of `deletions`, and all rows of `commits` but the last.
+
+        While a reader still reads an older state, the space is not freed. If this lasts for READER_SECONDS, a warning
+        is logged.
+        """
+        with self.transaction() as connection:
+            connection.execute(HISTORY)
+            connection.execute("DELETE FROM deletions")
+            connection.execute("DELETE FROM commits WHERE number < (SELECT max(number) FROM commits)")
+        with self._lock, sqlite_errors(self.path, writing=True):
+            self.check_writable()
+            with self._cut_log_of_failure():
+                self._writer.execute("VACUUM")
+            if not self._emptied_log():
+                log.warning(
+                    "%s: a reader still reads the state before compact(). Removed chunks stay on the disk until the "
+                    "store is closed, or compacted again, after that reader has ended",
+                    self.path,
+                )
+
+    def _emptied_log(self) -> bool:
+        """Copy the write-ahead log into the file and empty the log; returns False if a reader prevented this."""
+        self._writer.execute(f"PRAGMA busy_timeout = {READER_SECONDS * 1e3:.0f}")
+        (busy, _, _) = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        self._writer.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1e3:.0f}")
+        return not busy
 
     def check_id_index(self, connection: sqlite3.Connection) -> None:
         """Look up every row in SQLite's index of ids, which takes some 0.1 s for 100,000 rows.
