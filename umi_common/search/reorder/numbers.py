@@ -36,8 +36,8 @@ from umi_common.times import with_plain_letters
 
 SEVERAL_PARTS = re.compile(r"\d(?:[.,:-]\d|m[mgl]\b)")
 """The sign between two parts of a number or code, with a digit on each side; or a unit of `in_base_units`."""
-JOINED_WORD = re.compile(r"(?i)(?<=\d)(?!(?:st|nd|rd|th|m[mgl])\b)(?=[^\W\d_]{2,}\b)")
-"""The place between a number and the word that is joined to it, mostly a unit: "4GB"."""
+JOINED_WORD = re.compile(r"(?i)\d(?!(?:st|nd|rd|th|m[mgl])\b)(?=[^\W\d_]{2,}\b)")
+"""The last digit of a number to which a word is joined, mostly a unit: "4GB"."""
 TIME = re.compile(r"(?<!\d)(?:1?\d|2[0-3]):[0-5]\d(?!\d)")
 """A time of day in the form of `in_24_hours`."""
 LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'.])")
@@ -66,8 +66,8 @@ DIGITS_OF = {
 }
 """Number or ordinal of one word -> its digits: "4" for "four", "fourth" and "4th"."""
 NUMBER_NAME = re.compile(
-    rf"{SPELLED.pattern}|(?<![\w-])(?:(?:{'|'.join(TENS)})[ -](?:{'|'.join(DAY_ORDINALS[:9])})"
-    rf"|{'|'.join(['zero', *BELOW_100, *list(ORDINALS)[1:]])})(?![\w-])",
+    rf"\b(?=[efnostz])(?:{SPELLED.pattern}|(?<![\w-])(?:(?:{'|'.join(TENS)})[ -](?:{'|'.join(DAY_ORDINALS[:9])})"
+    rf"|{'|'.join(['zero', *BELOW_100, *list(ORDINALS)[1:]])})(?![\w-]))",
     re.IGNORECASE,
 )
 """A name of a number or an ordinal below 100, or a number with a name of `SPELLED`. "First" is mostly no number."""
@@ -117,7 +117,7 @@ def reader_of_numbers(query: str) -> Callable[[str], str]:
     `reader_of_times`, "4 GB" for "4GB" and, if the query has a measure and no range, "800mm" for "80 cm"."""
     of_times = reader_of_times(query)
     of_measures = in_base_units if MEASURE.search(of_times(query)) and not ranges_in(query) else str
-    return lambda text: JOINED_WORD.sub(" ", of_measures(of_times(text)))
+    return lambda text: JOINED_WORD.sub(r"\g<0> ", of_measures(of_times(text)))
 
 
 def numbers_sought(query: str) -> re.Pattern[str] | None:
