@@ -63,7 +63,7 @@ from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best, inserted
 from umi_common.search.reorder.numbers import DIGITS_OF, ORDINAL_ENDINGS
 from umi_common.search.reorder.sources.next_chunks import asks
-from umi_common.search.reorder.words import TEXTS_KEPT, words_in
+from umi_common.search.reorder.words import TEXTS_KEPT, with_plain_signs, words_in
 from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
 from umi_common.stores.lexical.numbers_in_text import in_base_units, with_common_forms
 
@@ -105,6 +105,10 @@ class AskedWords:
         """The query's words without function words other than negations."""
         self.joined = frozenset(word for word in joined_in(query) - all_function_words() if not word[0].isdigit())
         """The query's words and hyphenated words, without function words and numbers."""
+        self.joints = [
+            joint for word in self.joined for joint in ([word] if "-" in word else [f"-{word}", f"{word}-"])
+        ]
+        """A text in ASCII that holds none of these holds each word of `joined` alone, or not at all."""
         self.read = reader_for(self.words)
         """Returns the words of a text."""
 
@@ -136,7 +140,8 @@ class Words:
 
     @cached_property
     def whole(self) -> frozenset[str]:
-        if self._text.isascii() and "-" not in self._text:  # `words` holds these words already, and is faster
+        text = with_plain_signs(self._text).lower()
+        if text.isascii() and not any(map(text.__contains__, self._query.joints)):  # faster than `joined_in`
             return self._query.joined.intersection(self.words)
         return self._query.joined & joined_in(self._text) if self.words else frozenset()
 

@@ -62,10 +62,15 @@ def words_in(text: str) -> tuple[str, ...]:
 
 
 def _plain(text: str) -> str:
+    return normalised(with_plain_signs(text))
+
+
+def with_plain_signs(text: str) -> str:
+    """The text with a space in place of each of `TYPOGRAPHIC_SIGNS`."""
     if not text.isascii():
         for sign in TYPOGRAPHIC_SIGNS:
             text = text.replace(sign, " ")
-    return normalised(text)
+    return text
 
 
 def content_words(text: str) -> list[str]:

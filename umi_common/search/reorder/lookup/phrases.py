@@ -13,7 +13,15 @@ import re
 from collections.abc import Sequence
 
 from umi_common.pool import Floats
-from umi_common.search.reorder.words import DIGITS, PARTS_MAX, content_words, held_early, spaced, words_in
+from umi_common.search.reorder.words import (
+    DIGITS,
+    PARTS_MAX,
+    content_words,
+    held_early,
+    spaced,
+    with_plain_signs,
+    words_in,
+)
 from umi_common.stores.lexical.languages import all_function_words
 
 PHRASE_WORDS_MAX = 8
@@ -72,8 +80,9 @@ def words_if_any(text: str, wanted: Sequence[Sequence[str]]) -> str:
     """The text of words of a text; mostly "" if each list in `wanted` has a word that the text lacks."""
     text = text[:TEXT_CHARACTERS]
     if wanted:  # the test is faster than `words_in` of the whole text; most parts of a text are ASCII
-        others = "" if text.isascii() else " ".join([part for part in text.split() if not part.isascii()])
-        holds = " ".join([text.lower(), *words_in(others)]).__contains__
+        plain = with_plain_signs(text)
+        others = "" if plain.isascii() else " ".join([part for part in plain.split() if not part.isascii()])
+        holds = " ".join([plain.lower(), *words_in(others)]).__contains__
         wanted = [each for each in wanted if all(map(holds, each))]
     return spaced(words_in(text)) if wanted else ""
 
