@@ -22,10 +22,10 @@ from umi_common.stores.rows.rows import Rows
 from umi_common.stores.rows.unread_columns import UnreadColumns
 from umi_common.types import Chunk
 
-CHUNKS_CACHED = 8_192
-"""Largest number of cached chunks. A search reads some 25 chunks, which takes a tenth of its time if none is cached."""
-CACHED_CHARACTERS_MAX = 8_192
-"""Number of characters of the longest text that is cached, so that 8,192 texts in ASCII take at most 64 MB."""
+CHUNKS_CACHED = 16_384
+"""Largest number of cached chunks. A search reads some 50 chunks, which takes a tenth of its time if none is cached."""
+CACHED_CHARACTERS_MAX = 4_096
+"""Number of characters of the longest text that is cached, so that 16,384 texts in ASCII take at most 64 MB."""
 DECODED_AT_ONCE = 1_000
 """Number of rows whose metadata are decoded together. With all rows together, the garbage collector would visit all
 dicts again and again."""
