@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks.harness import Plan, Row, alternated, timing
 from umi_common.embedders import unit_rows
-from umi_common.pool import FIRST_RANK, NOT_RANKED
-from umi_common.ranking.fusion import best_first, rrf
+from umi_common.pool import FIRST_RANK, NOT_RANKED, best_first
+from umi_common.ranking.fusion import rrf
 from umi_common.ranking.mmr import mmr
 
 SIZES = (0,)

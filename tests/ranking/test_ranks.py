@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from umi_common.ranking.fusion import best_first, falling_ranks
+from umi_common.pool import best_first
+from umi_common.ranking.fusion import falling_ranks
 
 
 @given(st.lists(st.one_of(st.sampled_from([0.0, -0.0, 0.5, 1.0]), st.floats(allow_nan=False))))

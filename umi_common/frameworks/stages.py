@@ -26,10 +26,9 @@ from umi_common.config import (
 from umi_common.decay import decay, rate_of
 from umi_common.errors import ConfigError
 from umi_common.frameworks.records import time_in
-from umi_common.pool import Floats, Ints, Vectors
+from umi_common.pool import Floats, Ints, Vectors, best_first
 from umi_common.ranking.duplicates import DuplicateFinder
 from umi_common.ranking.evidence import min_max
-from umi_common.ranking.fusion import best_first
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.neighbours import neighbour_scores
 from umi_common.types import age_in_hours, as_utc, utc_now

@@ -15,9 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from umi_common.config import FeedbackConfig
-from umi_common.pool import Floats, Pool, Vectors
+from umi_common.pool import Floats, Pool, Vectors, best_first
 from umi_common.ranking.evidence import EPSILON, weighted_sum
-from umi_common.ranking.fusion import best_first
 
 BEST = 3
 """Number of best candidates with which each candidate is compared."""

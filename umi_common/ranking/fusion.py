@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from umi_common.config import FusionConfig
 from umi_common.errors import ConfigError, InputError
-from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Pool, ranked
+from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Pool, best_first, ranked
 from umi_common.ranking.evidence import ArmEvidence, by_best, fuse_evidence, normalized, weighted_sum
 from umi_common.ranking.rare_terms import with_rare_terms
 from umi_common.types import SearchResult
@@ -156,11 +156,6 @@ def _checked(weights: npt.ArrayLike, count: int, k: float = RRF_K) -> Floats:
 def weights_of_variations(pool: Pool, variation_weight: float) -> Floats:
     """(V,) weights of the query variations: `pool.query_weight` for the original query, else `variation_weight`."""
     return np.array([pool.query_weight, *[variation_weight] * (pool.variations - 1)])
-
-
-def best_first(scores: Floats) -> Ints:
-    """(n,) rows by falling score, ties to the smaller row; scores must not be NaN."""
-    return np.argsort(-scores, kind="stable")
 
 
 def falling_ranks(scores: Floats) -> Ints:

@@ -6,8 +6,7 @@ import numpy as np
 
 from umi_common.config import MmrConfig
 from umi_common.errors import ConfigError
-from umi_common.pool import Floats, Ints, Vectors
-from umi_common.ranking.fusion import best_first
+from umi_common.pool import Floats, Ints, Vectors, best_first
 
 DEFAULTS = MmrConfig()
 

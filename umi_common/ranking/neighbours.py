@@ -35,9 +35,9 @@ import numpy as np
 
 from umi_common.config import NeighboursConfig, UmiConfig
 from umi_common.errors import ConfigError
-from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints, Pool, Vectors
+from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints, Pool, Vectors, best_first
 from umi_common.ranking.evidence import EPSILON, by_best, weighted_sum
-from umi_common.ranking.fusion import best_first, weights_of_variations
+from umi_common.ranking.fusion import weights_of_variations
 
 DEFAULTS = NeighboursConfig()
 HOPS = 2

@@ -15,10 +15,10 @@ import numpy as np
 
 from umi_common import decay
 from umi_common.config import UmiConfig
-from umi_common.pool import NO_SOURCE, Floats, Ints, Pool
+from umi_common.pool import NO_SOURCE, Floats, Ints, Pool, best_first
 from umi_common.ranking import feedback, neighbours, period, references
 from umi_common.ranking.evidence import arm_evidence, min_max
-from umi_common.ranking.fusion import best_first, fuse_pool
+from umi_common.ranking.fusion import fuse_pool
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.relevance import relevance
 from umi_common.search.trace import TraceBuilder

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.pool import Floats, Ints, Pool
-from umi_common.ranking.fusion import best_first
+from umi_common.pool import Floats, Ints, Pool, best_first
 from umi_common.search.rank import RankedPool
 from umi_common.types import Chunk
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from umi_common.config import RerankConfig
 from umi_common.errors import ConfigError
-from umi_common.pool import Floats, Pool
-from umi_common.ranking.fusion import best_first
+from umi_common.pool import Floats, Pool, best_first
 from umi_common.runtime.calls import Body, CallFailure
 from umi_common.runtime.guards import ThreadLimiter
 from umi_common.runtime.loop_thread import LoopThread
