@@ -44,7 +44,7 @@ import numpy as np
 
 from umi_common.config import LexicalConfig
 from umi_common.pool import NO_SOURCE, Floats, Ints, Links, sums_by
-from umi_common.stores.arrays import distinct
+from umi_common.stores.arrays import beginnings, distinct
 from umi_common.stores.chunk_names import Name, Names
 from umi_common.stores.lexical.bm25 import QueryTerms
 from umi_common.stores.lexical.index import LexicalIndex
@@ -240,11 +240,11 @@ def _sums_held(weights: Floats, held: Mask) -> Floats:
 
 def _largest(table: Floats) -> Floats:
     """The table with one column for each pair of source and target: in each further line, the largest of its values."""
-    table = table[:, np.lexsort((table[1], table[0]))]
-    new = np.ones(table.shape[1], dtype=np.bool_)
-    new[1:] = (table[:2, 1:] != table[:2, :-1]).any(axis=0)
-    largest = np.maximum.reduceat(table[2:], np.flatnonzero(new), axis=1) if len(new) else table[2:]
-    return np.concatenate([table[:2, new], largest])
+    pairs = table[0] * (table[1].max(initial=0.0) + 1.0) + table[1]
+    order = pairs.argsort()
+    table, starts = table[:, order], beginnings(pairs[order])
+    largest = np.maximum.reduceat(table[2:], starts, axis=1) if len(starts) else table[2:]
+    return np.concatenate([table[:2, starts], largest])
 
 
 def _codes_of(name: Name) -> Name:

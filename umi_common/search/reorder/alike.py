@@ -105,9 +105,7 @@ class AskedWords:
         """The query's words without function words other than negations."""
         self.joined = frozenset(word for word in joined_in(query) - all_function_words() if not word[0].isdigit())
         """The query's words and hyphenated words, without function words and numbers."""
-        self.joints = [
-            joint for word in self.joined for joint in ([word] if "-" in word else [f"-{word}", f"{word}-"])
-        ]
+        self.joints = [joint for word in self.joined for joint in ([word] if "-" in word else [f"-{word}", f"{word}-"])]
         """A text in ASCII that holds none of these holds each word of `joined` alone, or not at all."""
         self.read = reader_for(self.words)
         """Returns the words of a text."""

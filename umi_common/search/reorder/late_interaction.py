@@ -33,6 +33,7 @@ from umi_common.ranking.evidence import weighted_sum
 from umi_common.ranking.neighbours import length_factors, order_share, share_of_distinct
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best
+from umi_common.stores.arrays import distinct
 from umi_common.stores.dense.cosines import cosines
 
 DEVIATION_MIN = 0.07
@@ -94,11 +95,12 @@ def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:
     """
     weights = default_embedder().token_vectors()
     tokens = [_tokens(text[:COMPARED_CHARACTERS_MAX]) for text in texts]
-    ids, rows = np.unique(np.concatenate(tokens), return_inverse=True)
+    of_texts = np.concatenate(tokens)
+    ids = distinct(of_texts)
     vectors = weights[ids]
     lengths = np.sqrt(np.einsum("td,td->t", vectors, vectors))[:, np.newaxis]
     vectors /= np.maximum(lengths, LENGTH_MIN)
-    return vectors, rows, np.array([len(own) for own in tokens], dtype=np.int64)
+    return vectors, ids.searchsorted(of_texts), np.array([len(own) for own in tokens], dtype=np.int64)
 
 
 @lru_cache(TEXTS_KEPT)

@@ -215,7 +215,7 @@ class Corpus:
             held.append(there[of_term][alive])
             rows.append(found[alive])
         term, row = np.concatenate(held), np.concatenate(rows)
-        order = np.lexsort((row, term))
+        order = (term * self.rows + row).argsort()
         return term[order], row[order]
 
     def _surely_frequent(self, part: LiveSegment, ordinals: Ints, sizes: Ints, most: int) -> Mask:

@@ -73,7 +73,9 @@ def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bo
     """
     if not heads:
         return np.zeros((len(texts), 0))
-    beginnings = [words_in(text[:ENTRY_CHARACTERS]) for text in texts]
+    starts = [text[:ENTRY_CHARACTERS] for text in texts]
+    may_hold = [not start.isascii() or any(map(start.lower().__contains__, heads)) for start in starts]
+    beginnings = (words_in(start) if may else () for start, may in zip(starts, may_hold, strict=True))
     firsts = [words[:1] if len(words) >= ENTRY_WORDS_MIN else () for words in beginnings]
     held = np.array([[float(first == (head,)) for head in heads] for first in firsts])
     if not asks_meaning:
@@ -81,7 +83,7 @@ def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bo
     if len(heads) == 1 or not held.any():
         return held
     wanted = frozenset(terms_of(" ".join(heads)))
-    most = len(heads)
-    counts = [len(wanted.intersection(terms_of(" ".join(words[:most])))) * (len(words) > most) for words in beginnings]
+    most, all_words = len(heads), map(words_in, starts)
+    counts = [len(wanted.intersection(terms_of(" ".join(words[:most])))) * (len(words) > most) for words in all_words]
     held[np.array(counts) < max(counts)] = 0.0
     return held
