@@ -287,6 +287,28 @@ def test_a_file_that_is_named_beside_its_folder_is_not_counted_as_left_out(store
     assert (report.files, report.left_out) == (3, {".png": 1})
 
 
+@pytest.mark.parametrize("name", ["prices.csv", ".todo.md", "venv/readme.md"])
+def test_a_file_that_was_named_once_is_read_again_by_a_run_over_its_folder(store, folder, name):
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text("The boiler costs 900.")
+    index(store, [folder, folder / name])
+    assert index(store, folder).unchanged == 3
+    (folder / name).write_text("The heat pump costs 4200.")
+    report = index(store, folder)
+    assert (report.indexed, report.left_out) == (1, {".png": 1})
+    assert "The heat pump costs 4200." in {chunk.text for chunk in store.get(store.ids())}
+
+
+def test_a_file_that_was_named_once_and_is_a_link_out_of_the_folder_now_is_not_read(store, folder, tmp_path):
+    (folder / "prices.csv").write_text("The boiler costs 900.")
+    index(store, [folder, folder / "prices.csv"])
+    (folder / "prices.csv").unlink()
+    (tmp_path / "secret").write_text("The code of the safe is 4711.")
+    (folder / "prices.csv").symlink_to(tmp_path / "secret")
+    assert index(store, folder).removed == 1
+    assert not [chunk for chunk in store.get(store.ids()) if "4711" in chunk.text]
+
+
 def test_a_store_that_was_emptied_is_filled_again(store, folder):
     index(store, [folder])
     store.delete(store.ids())

@@ -71,9 +71,10 @@ def index(
 ) -> None:
     """Index files and folders: text, Markdown, HTML, PDF, notebooks, mails, JSONL and chat logs.
 
-    A file of another kind, such as a table (CSV), is read only if PATHS names the file itself. Unchanged files are not
-    read again, changed ones are replaced, vanished ones removed. A file that cannot be read is skipped, and so is a bad
-    line of JSONL or page of a PDF; each is listed. After Ctrl-C, run the same command again to continue.
+    A file of another kind, such as a table (CSV), is read only if PATHS, now or in an earlier run, names the file
+    itself. Unchanged files are not read again, changed ones are replaced, vanished ones removed. A file that cannot be
+    read is skipped, and so is a bad line of JSONL or page of a PDF; each is listed. After Ctrl-C, run the same command
+    again to continue.
     """
     from umi_common.files import index as index_files
     from umi_common.files.walk import checked_roots

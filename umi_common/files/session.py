@@ -29,6 +29,7 @@ from umi_common.files.report import Problem, Report
 from umi_common.files.walk import (
     check_inside,
     files_below,
+    files_once_named,
     is_empty_folder,
     is_no_file,
     is_outside,
@@ -130,8 +131,8 @@ class IngestSession:
             """Whether the store may have stale chunks of files that the checkpoint does not record."""
             if not remove_missing:
                 self._check_emptied()
-            directory = store_directory(store)
-            self._path_of_real = files_below(roots, directory, self.report, follow_symlinks=follow_symlinks)
+            directory, named = store_directory(store), [*roots, *files_once_named(checkpoint.sources(), base, roots)]
+            self._path_of_real = files_below(named, directory, self.report, follow_symlinks=follow_symlinks)
             """By the path of each file without symbolic links: the path by which it is read."""
             self.report.files = len(self._path_of_real)
             self._files = [(path, _size(path)) for path in sorted(self._path_of_real.values())]

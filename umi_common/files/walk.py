@@ -52,6 +52,29 @@ def store_directory(store: object) -> Path | None:
     return None if directory is None else Path(directory)
 
 
+def files_once_named(sources: Iterable[str], base: Path | None, roots: Sequence[Path]) -> list[Path]:
+    """Of the files with these sources, those below `roots` that an earlier run read because they, or a folder of
+    theirs, were named: files of another kind, hidden ones, and those in folders that are not read.
+
+    Files that are gone, and paths that lead through a symbolic link, are left out.
+    """
+    paths = [path_of(source, base) for source in sources if _only_if_named(source)]
+    return [
+        path
+        for path in paths
+        if any(path.is_relative_to(root) and _only_if_named(path.relative_to(root).as_posix()) for root in roots)
+        and os.path.isfile(path)  # noqa: PTH113 - `Path.is_file` raises if a folder cannot be accessed
+        and real_path(path) == path
+    ]
+
+
+def _only_if_named(path: str) -> bool:
+    """Whether a file that has this path below a root is read only if it, or a folder of it, is named."""
+    *folders, name = path.split("/")
+    hidden = any(part.startswith(".") for part in (*folders, name))
+    return hidden or Path(name).suffix.lower() not in ENDINGS or not FOLDERS_LEFT_OUT.isdisjoint(folders)
+
+
 def files_below(
     roots: Sequence[Path], store: Path | None, report: Report, *, follow_symlinks: bool = False
 ) -> dict[Path, Path]:
