@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -90,6 +91,14 @@ def test_room_that_is_left_goes_to_the_best_hit_that_was_skipped():
 def test_too_little_room_for_a_readable_beginning_is_left_empty():
     context = bare([hit("a", "short one", 0.9, 1), hit("b", "Word here now. " * 30, 0.8, 2)], 12)
     assert context.ids == ["a"]
+
+
+@pytest.mark.parametrize("tokens_left", range(24))
+def test_a_hit_is_shown_whole_if_the_finished_text_fits(tokens_left):
+    (found,) = hits("Text 0 about cats.")
+    found = replace(found, chunk=replace(found.chunk, event_time=MAY))
+    whole = assemble([found], budget=1000)
+    assert assemble([found], budget=whole.stats.tokens + tokens_left).text == whole.text
 
 
 def test_one_part_is_always_there_even_if_only_a_word_of_it_fits():

@@ -34,7 +34,7 @@ from umi_common.errors import BudgetError
 from umi_common.types import Chunk, Hit
 
 TRIM_MIN = 24
-"""Smallest number of free tokens that steps 3 and 4 fill; a shorter excerpt of a chunk would not help a reader."""
+"""Smallest number of free tokens that steps 3 and 4 fill with an excerpt; a shorter one would not help a reader."""
 ROUNDS = 3
 """Largest number of times that further pieces are chosen because the finished text has fewer tokens than estimated.
 Each time the text is counted again, which is slow."""
@@ -141,13 +141,18 @@ def _with_one_cut(packing: Packing, candidates: Sequence[Piece]) -> Rendered | N
 
 
 def _with_longer_cuts(packing: Packing, rendered: Rendered) -> Rendered:
-    """The text with longer cut pieces, as far as tokens are left; the best piece is extended first."""
+    """The text with longer cut pieces, as far as tokens are left; the best piece is extended first.
+
+    Fewer than TRIM_MIN tokens are used only if they show the whole chunk.
+    """
     for piece in sorted((each for each in rendered.pieces if each.trimmed), key=lambda each: each.preference):
         for room in _shrinking(packing.budget.available - rendered.tokens):
-            if room < TRIM_MIN:
-                break
             tokens = packing.counter.measure(piece.text) + room
+            if room < TRIM_MIN and packing.counter.surely_exceeds(piece.chunk.text, tokens):
+                break
             longer = packing.cut(piece, tokens)
+            if room < TRIM_MIN and longer.trimmed:
+                break
             found = packing.render([longer if each is piece else each for each in rendered.pieces])
             if found is not None:
                 rendered = found
