@@ -23,7 +23,7 @@ from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBud
 from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import InputError
 from umi_common.frameworks.options import refuse_other_retriever
-from umi_common.frameworks.tools import TOOL_DESCRIPTION, nothing_found, tool_schema, tool_window
+from umi_common.frameworks.tools import TOOL_DESCRIPTION, nothing_found, tool_schema, tool_window, wrong_arguments
 from umi_common.runtime.losses import with_losses
 from umi_common.search.fetch import chunks_beside
 from umi_common.search.passages import assemble_for
@@ -82,7 +82,7 @@ def create_umi_tool(
         args_schema=tool_schema("k", k, k_max),
         response_format="content_and_artifact",
         handle_tool_error=True,
-        handle_validation_error=str,
+        handle_validation_error=wrong_arguments,
     )
 
 

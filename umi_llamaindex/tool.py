@@ -18,7 +18,7 @@ from llama_index.core.tools import AsyncBaseTool, ToolMetadata, ToolOutput
 from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import InputError
 from umi_common.frameworks.options import refuse_other_retriever
-from umi_common.frameworks.tools import TOOL_DESCRIPTION, nothing_found, tool_schema, tool_window
+from umi_common.frameworks.tools import TOOL_DESCRIPTION, nothing_found, tool_schema, tool_window, wrong_arguments
 from umi_common.runtime.losses import with_losses
 from umi_common.search.fetch import chunks_beside
 from umi_common.search.passages import assemble_for
@@ -98,7 +98,8 @@ class UmiTool(AsyncBaseTool):
 
     def _refusal(self, asked: dict[str, Any], error: Exception) -> ToolOutput:
         name = self._metadata.get_name()
-        return ToolOutput(tool_name=name, content=str(error), raw_input=asked, raw_output=[], is_error=True)
+        content = wrong_arguments(error) if isinstance(error, ValidationError) else str(error)
+        return ToolOutput(tool_name=name, content=content, raw_input=asked, raw_output=[], is_error=True)
 
 
 def create_umi_tool(

@@ -854,6 +854,11 @@ def test_an_argument_that_a_tool_does_not_have_is_told_and_not_left_out(retrieve
     assert "user" in said and "Extra inputs are not permitted" in said and "Paris" not in said
 
 
+def test_wrong_arguments_are_told_to_the_model_without_an_address_to_visit(retriever):
+    said = create_umi_tool(retriever).invoke({"query": "who met Bob?", "k": 0, "filter": "user=ann"})
+    assert said == "k: Input should be greater than or equal to 1; filter: Input should be a valid dictionary"
+
+
 def test_scores_fall_along_every_result(documents):
     with UmiRetriever.from_documents(documents) as retriever:
         for query in ("how to copy a tree of files", "wait for the first task", "heappush", "what changed last week?"):

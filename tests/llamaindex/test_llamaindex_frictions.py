@@ -726,6 +726,15 @@ def test_an_argument_that_a_tool_does_not_have_is_told_and_not_left_out():
     assert output.is_error and "user" in output.content and "Extra inputs are not permitted" in output.content
 
 
+def test_wrong_arguments_are_told_to_the_model_without_an_address_to_visit():
+    with UmiRetriever.from_nodes(NODES) as retriever:
+        output = create_umi_tool(retriever).call(query="who met Bob?", limit=0, filter="user=ann")
+    assert output.is_error
+    assert output.content == (
+        "limit: Input should be greater than or equal to 1; filter: Input should be a valid dictionary"
+    )
+
+
 def test_the_class_of_an_embed_model_is_refused_with_what_is_missing():
     with pytest.raises(ConfigError, match=r"embedder is the class UmiEmbedding; expected an instance of it"):
         UmiVectorStore(embed_model=UmiEmbedding)

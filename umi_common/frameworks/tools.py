@@ -77,6 +77,14 @@ def tool_schema(limit_name: str, limit: int, limit_max: int) -> type[BaseModel]:
     return create_model("UmiSearch", __base__=ToolArguments, **fields)
 
 
+def wrong_arguments(error: Any) -> str:
+    """The answer of a tool to a model whose arguments do not fit the schema; `error` is pydantic's ValidationError.
+
+    Example: "limit: Input should be less than or equal to 20; user: Extra inputs are not permitted".
+    """
+    return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+
+
 def nothing_found(store: Store, asked: object, within: Filter | None, window: TimeRange | None) -> str:
     """The answer of a tool to a model whose search found nothing.
 
