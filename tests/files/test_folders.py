@@ -299,6 +299,13 @@ def test_a_file_that_was_named_once_is_read_again_by_a_run_over_its_folder(store
     assert "The heat pump costs 4200." in {chunk.text for chunk in store.get(store.ids())}
 
 
+def test_a_file_that_was_named_once_and_could_not_be_read_is_left_out_of_later_runs(store, folder):
+    (folder / "letter.docx").write_bytes(b"PK\x03\x04\x00\xff\xfe")
+    assert len(index(store, [folder, folder / "letter.docx"]).problems) == 1
+    report = index(store, folder)
+    assert (report.problems, report.left_out) == ([], {".docx": 1, ".png": 1})
+
+
 def test_a_file_that_was_named_once_and_is_a_link_out_of_the_folder_now_is_not_read(store, folder, tmp_path):
     (folder / "prices.csv").write_text("The boiler costs 900.")
     index(store, [folder, folder / "prices.csv"])

@@ -179,6 +179,11 @@ class IngestCheckpoint:
         with self._errors():
             return [source for (source,) in self._db.execute("SELECT source FROM files ORDER BY source")]
 
+    def sources_stored(self) -> list[str]:
+        """The source of every file of which a part is in the store, in rising order."""
+        with self._errors():
+            return [source for (source,) in self._db.execute("SELECT DISTINCT source FROM parts ORDER BY source")]
+
     def sample_of_chunks(self) -> list[str]:
         """Ids of at most CHUNKS_CHECKED chunks that the store should hold, one of each part; the same each time."""
         sql = "SELECT witness FROM parts WHERE witness IS NOT NULL ORDER BY key LIMIT ?"

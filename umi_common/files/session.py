@@ -131,7 +131,8 @@ class IngestSession:
             """Whether the store may have stale chunks of files that the checkpoint does not record."""
             if not remove_missing:
                 self._check_emptied()
-            directory, named = store_directory(store), [*roots, *files_once_named(checkpoint.sources(), base, roots)]
+            directory = store_directory(store)
+            named = [*roots, *files_once_named(checkpoint.sources_stored(), base, roots)]
             self._path_of_real = files_below(named, directory, self.report, follow_symlinks=follow_symlinks)
             """By the path of each file without symbolic links: the path by which it is read."""
             self.report.files = len(self._path_of_real)
