@@ -35,6 +35,7 @@ from umi_common.frameworks.records import PlaceKeys
 from umi_common.protocols import Probe
 from umi_common.sim import HashEmbedder
 from umi_common.stores.chroma import ChromaStore
+from umi_common.stores.chroma import store as store_module
 from umi_common.stores.chroma.collection import Record
 from umi_common.stores.chroma.records import KEY, chunk_of_record, reader
 from umi_common.stores.lexical.index import LexicalIndex
@@ -919,3 +920,38 @@ def test_metadata_that_cannot_be_read_is_named_and_not_the_json_that_umi_wrote_b
 def test_a_wrong_field_under_umis_key_is_an_invalid_chunk(own):
     with pytest.raises(InvalidChunk):
         chunk_of_record(Record("x", "A text.", {KEY: own, "source": "s"}), reader(PlaceKeys()))
+
+
+def test_the_index_of_records_that_are_replaced_again_and_again_stays_small(collection, monkeypatch):
+    monkeypatch.setattr(store_module, "DEAD_ROWS_MAX", 10)
+    rows, versions = [], []
+    with ChromaStore(collection, MODEL) as store:
+        for turn in range(40):
+            if turn % 2:
+                write(collection, {"t2": f"Luna is a grey cat, seen {turn} times."})  # another program
+            else:
+                store.add([Chunk("t2", f"Luna is a grey cat, seen {turn} times.")])
+            assert found(store, f"cat seen {turn} times")[0] == "t2"
+            listing = store.listing()
+            rows.append(len(listing.passing))
+            versions.append(max(listing.versions))
+        assert len(store) == len(TEXTS) and store.get(["t2"])[0].text == "Luna is a grey cat, seen 39 times."
+    assert max(rows) <= len(TEXTS) + 11
+    assert versions == sorted(set(versions)), "no version is used twice"
+
+
+def test_searches_go_on_while_one_makes_a_new_index_without_the_replaced_records(collection, monkeypatch):
+    monkeypatch.setattr(store_module, "DEAD_ROWS_MAX", 0)
+    with ChromaStore(collection, MODEL) as store:
+        begun, end, begin = threading.Event(), threading.Event(), store._begin
+        monkeypatch.setattr(store, "_begin", lambda: (begun.set(), end.wait(10), begin()))
+        for turn in range(5):
+            store.add([Chunk("t2", f"Luna is a grey cat, seen {turn} times.")])
+        first = threading.Thread(target=lambda: found(store, "boiler"))
+        first.start()
+        assert begun.wait(10)
+        assert found(store, "boiler")[0] == "t3"
+        assert first.is_alive()
+        end.set()
+        first.join()
+        assert len(store.listing().passing) == len(TEXTS)

@@ -86,6 +86,22 @@ def test_rows_written_since_are_read_and_no_others(closed: Path, rows_read: list
         assert rows_read == [5, 6], "n01 and n04"
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_store_whose_chunks_were_replaced_again_and_again_opens_without_reading_them(
+    closed: Path, rows_read: list[int], read_only: bool
+):
+    with opened(closed) as store:
+        for turn in range(5):
+            store.add([note(number, f"user{turn}") for number in range(4)])
+    rows_read.clear()
+    for _ in range(2):
+        with opened(closed, read_only=read_only) as store:
+            assert found(store, {"user": "user4"}) == ["n00", "n01", "n02", "n03"]
+            assert found(store, {"user": "user3"}) == found(store, ANN) == []
+            assert store.verify(full=True)
+    assert rows_read == []
+
+
 def test_columns_are_saved_after_each_session_with_and_without_filters(closed: Path, rows_read: list[int]):
     user_of = {chunk.id: chunk.metadata["user"] for chunk in notes()}
     for session in range(6):

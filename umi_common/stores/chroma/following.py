@@ -35,10 +35,11 @@ class Follower:
     Args:
         side: The side index, changed only under `lock`.
         seconds: Seconds between two comparisons of records.
+        lock: A reentrant lock, which the followers of one store share: a new side index replaces `side` under it.
     """
 
-    def __init__(self, side: SideIndex, seconds: float) -> None:
-        self.lock = threading.RLock()
+    def __init__(self, side: SideIndex, seconds: float, lock: threading.RLock) -> None:
+        self.lock = lock
         self.seconds = seconds
         self._collection, self._side = side.collection, side
         self.compared_at = time.monotonic()

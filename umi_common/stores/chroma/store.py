@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ from umi_common.stores.chroma.side_index import SideIndex
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.query_embedder import query_vectors
 from umi_common.stores.rows.metadata import allowed_rows
+from umi_common.stores.rows.rows import DEAD_ROWS_MAX
 from umi_common.stores.values import Listing, RecallTrace
 from umi_common.types import Chunk, TimeRange
 
@@ -123,6 +125,8 @@ class ChromaStore(CollectionStore):
         self._sync_seconds = sync_seconds
         self._analyzer = Analyzer(self._config.analyzer)
         self._openings = 0
+        self._lock = threading.RLock()
+        """Held while the index changes, or is replaced by a new one; see `Follower`."""
         self._collection = ChromaCollection(collection)
         self._server, self._write_at_once = "Chroma", self._collection.batch
         try:
@@ -144,7 +148,7 @@ class ChromaStore(CollectionStore):
         }
         saved = self._directory is not None and self._openings == 1 and side.load(self._directory, made_of)
         checked = bool(saved and side.snapshot.rows.living) or self._check_model()
-        follower = Follower(side, self._sync_seconds)
+        follower = Follower(side, self._sync_seconds, self._lock)
         follower.compare_ids()  # records that were replaced are found later, by comparing records
         self._side, self._made_of = side, made_of  # set last, so that an error above changes nothing
         self._follower, self._model_checked = follower, checked
@@ -185,10 +189,14 @@ class ChromaStore(CollectionStore):
 
     def _follow(self, *, always: bool = True) -> None:
         self._check_open()
-        if self._must_begin():
-            with self._follower.lock:
-                if self._must_begin():
+        must = self._must_begin()
+        # If most rows are dead, other threads search the old index while this one makes a new one.
+        if (must or self._mostly_dead()) and self._lock.acquire(blocking=must):
+            try:
+                if self._must_begin() or self._mostly_dead():
                     self._begin()
+            finally:
+                self._lock.release()
         self._follower.follow(always=always)
         if not self._model_checked and len(self._side):  # the collection was empty until now
             self._model_checked = self._check_model()
@@ -196,6 +204,9 @@ class ChromaStore(CollectionStore):
     def _must_begin(self) -> bool:
         """Whether a new index is needed: the collection was created again, or an update was interrupted."""
         return self._made_of["collection"] != self._collection.id or self._side.damaged
+
+    def _mostly_dead(self) -> bool:
+        return self._side.snapshot.rows.mostly_dead(DEAD_ROWS_MAX)
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches; their queries are embedded in one call.
@@ -279,7 +290,7 @@ class ChromaStore(CollectionStore):
         key. So the old records are read first, and a record that got a further key meanwhile is written again."""
         self._model_checked = True
         stated = [metadata_of_record(chunk, self._read) for chunk in chunks]
-        with self._follower.lock:
+        with self._lock:
             found, todo = self._collection.records([chunk.id for chunk in chunks]), list(range(len(chunks)))
             for _ in range(WRITES_MAX):
                 ids, texts = [chunks[n].id for n in todo], [chunks[n].text for n in todo]
@@ -294,8 +305,8 @@ class ChromaStore(CollectionStore):
                     break
 
     def _remove(self, ids: list[str] | None, where: Filter | None) -> int:
-        side = self._side
-        with self._follower.lock:
+        with self._lock:
+            side = self._side
             named = side.ids() if ids is None else ids
             stored = zip(named, self.get(named), strict=True)
             gone = [id for id, chunk in stored if chunk is not None and matches(where, chunk.metadata)]
@@ -336,7 +347,7 @@ class ChromaStore(CollectionStore):
         self._check_open()
         if self._directory is None:
             return
-        with self._follower.lock:
+        with self._lock:
             self._follower.settle()
             if self._side.damaged:
                 return

@@ -33,13 +33,9 @@ from umi_common.stores.ledger.history import Change
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.made_with import EMBEDDER, recorded, refuse_other_embedder
 from umi_common.stores.query_embedder import QueryEmbedder
-from umi_common.stores.rows.rows import UNKNOWN, RowTable
+from umi_common.stores.rows.rows import DEAD_ROWS_MAX, UNKNOWN, RowTable
 from umi_common.stores.search_counts import DirectoryCounter
 from umi_common.types import Chunk
-
-DEAD_ROWS_MAX = 50_000
-"""If more rows than this, and more than half of all rows, belong to removed chunks, the indexes are built again without
-these rows."""
 
 
 class Indexes:
@@ -88,8 +84,7 @@ class Indexes:
                 self.stale = True
                 raise
             self.stale = False
-            living = self.snapshot.rows.living
-            if len(self.snapshot.rows) - living > max(DEAD_ROWS_MAX, living):
+            if self.snapshot.rows.mostly_dead(DEAD_ROWS_MAX):
                 self.load(fresh=True)
 
     def follow(self) -> None:

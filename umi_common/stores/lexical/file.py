@@ -50,8 +50,6 @@ log = logging.getLogger("umi")
 FOLDER = "lexical"
 UNFINISHED = "new"
 """Name of the file while it is written."""
-DEAD_ROWS_SHARE_MAX = 0.5
-"""A saved index with a larger share of dead rows is not used: the index is built again, and rows get new numbers."""
 MAGIC = b"UMIBM25\n"
 VERSION = 5
 _PREFIX = struct.Struct("<8sIIQI32xI")
@@ -135,9 +133,7 @@ def newest(directory: Path, fingerprint: str, belongs: Callable[[Mark], bool]) -
             log.warning("%s; an older file is used, or the index is built again", error)
             continue
         if saved is not None and belongs(saved.mark):
-            alive = saved.corpus.alive
-            if alive.sum() >= (1 - DEAD_ROWS_SHARE_MAX) * len(alive):
-                return saved
+            return saved
     return None
 
 

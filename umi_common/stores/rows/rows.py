@@ -29,6 +29,9 @@ NO_NUMBERS: Ints = np.zeros(0, dtype=np.int64)
 NO_ROWS: Mask = np.zeros(0, dtype=np.bool_)
 UNKNOWN = -1
 """Row number for an id that has no living row."""
+DEAD_ROWS_MAX = 50_000
+"""If more rows than this, and more than half of all rows, are dead, a store builds its indexes again without them: see
+`Rows.mostly_dead`."""
 RESORTED_FROM = 100
 """If there are more new rows than this, `source_order` is sorted again; up to so many are inserted one by one."""
 
@@ -56,6 +59,10 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.seq)
+
+    def mostly_dead(self, most: int) -> bool:
+        """Whether more than `most` rows, and more than half of all rows, are dead."""
+        return len(self) - self.living > max(most, self.living)
 
     def earlier(self, alive: Mask) -> Rows:
         """The snapshot of the first m rows at an earlier time, when the rows in `alive`, an (m,) mask, were alive."""
