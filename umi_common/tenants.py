@@ -267,7 +267,10 @@ class StoreInUse:
 
     def _release_unused(self, opening: asyncio.Future[HybridStore]) -> None:
         if not opening.cancelled() and opening.exception() is None:
-            self.__exit__()
+            try:  # in a thread, because closing a store waits for the disk
+                asyncio.get_running_loop().run_in_executor(None, self.__exit__)
+            except RuntimeError:  # the loop is ending, and starts no more threads
+                self.__exit__()
 
 
 def _delete_tree(directory: Path) -> None:

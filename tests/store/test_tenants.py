@@ -363,6 +363,41 @@ def test_a_cancelled_request_leaves_no_store_in_use(tmp_path):
         assert tenants.remove("a") in (True, False)  # refused while it is in use
 
 
+@pytest.mark.parametrize("wait", [True, False], ids=["the loop goes on", "the loop ends"])
+def test_a_store_that_a_cancelled_request_no_longer_needs_is_not_closed_on_the_event_loop(tmp_path, monkeypatch, wait):
+    closed_in, closed, opening = [], threading.Event(), threading.Event()
+    close, open_store = HybridStore.close, HybridStore.open
+
+    def noted_close(store: HybridStore) -> None:
+        closed_in.append(threading.current_thread())
+        close(store)
+        closed.set()
+
+    def slow_open(*args, **options) -> HybridStore:
+        opening.set()
+        time.sleep(0.1)
+        return open_store(*args, **options)
+
+    monkeypatch.setattr(HybridStore, "close", noted_close)
+    monkeypatch.setattr(HybridStore, "open", slow_open)
+
+    async def cancelled(tenants: Tenants) -> None:
+        request = asyncio.create_task(tenants.store("a").__aenter__())
+        await asyncio.to_thread(opening.wait)
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+        if wait:
+            await asyncio.to_thread(closed.wait, 10)
+
+    with tenants_in(tmp_path, max_open=0) as tenants:
+        asyncio.run(cancelled(tenants))
+        assert closed.is_set()
+        if wait:
+            assert threading.current_thread() not in closed_in
+        assert tenants.remove("a")  # refused while it is in use
+
+
 def test_closing_waits_for_nobody_and_closes_a_store_after_its_last_use(tmp_path):
     tenants = tenants_in(tmp_path)
     with tenants.store("a") as store:
