@@ -29,9 +29,9 @@ NO_NUMBERS: Ints = np.zeros(0, dtype=np.int64)
 NO_ROWS: Mask = np.zeros(0, dtype=np.bool_)
 UNKNOWN = -1
 """Row number for an id that has no living row."""
-DEAD_ROWS_MAX = 50_000
+DEAD_ROWS_MAX = 10_000
 """If more rows than this, and more than half of all rows, are dead, a store builds its indexes again without them: see
-`Rows.mostly_dead`."""
+`Rows.mostly_dead`. With fewer rows, the vectors are not saved in files (`dense.vectors.SAVED_FROM`)."""
 RESORTED_FROM = 100
 """If there are more new rows than this, `source_order` is sorted again; up to so many are inserted one by one."""
 
