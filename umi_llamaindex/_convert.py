@@ -200,12 +200,12 @@ def _added_metadata(node: BaseNode) -> dict[str, Any]:
             stored[NODE_CONTENT] = json.dumps(content, ensure_ascii=False)
     except (TypeError, ValueError) as error:  # pydantic's serialisation errors are ValueErrors
         raise InvalidChunk(f"node {node.node_id!r} cannot be written as JSON: {error}") from error
+    start, document = document_start(node), node.ref_doc_id
     keys = [NODE_CONTENT, NODE_TYPE]
-    # For a node without a document LlamaIndex writes the id "None", so all these nodes would seem to be one document.
-    if node.ref_doc_id is not None:
+    if document is not None:  # without one LlamaIndex writes the id "None", so such nodes would seem to be one document
         keys += [*(key for key in DOCUMENT_FIELDS if key not in node.metadata), REF_DOC_ID]
-    start = {} if document_start(node) is None else {START: document_start(node)}
-    return {NODE_ID: node.node_id, **start, **{key: stored[key] for key in keys}}
+    offset = {} if start is None else {START: start}
+    return {NODE_ID: node.node_id, **offset, **{key: stored[key] for key in keys}}
 
 
 def _plain(node: BaseNode) -> BaseNode:
