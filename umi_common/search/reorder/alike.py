@@ -65,7 +65,7 @@ from umi_common.search.reorder.numbers import DIGITS_OF, ORDINAL_ENDINGS
 from umi_common.search.reorder.sources.next_chunks import asks
 from umi_common.search.reorder.words import TEXTS_KEPT, with_plain_signs, words_in
 from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
-from umi_common.stores.lexical.numbers_in_text import in_base_units, with_common_forms
+from umi_common.stores.lexical.numbers_in_text import BASE_UNITS, in_base_units, with_common_forms
 
 COMPARED = 20
 """Number of best candidates that are compared: with 10, one train to Paris is lost among eighteen from there."""
@@ -88,7 +88,7 @@ PERIOD = " "
 """An element of `Words.held` that is no word: it says that the text is of the period that the query names."""
 THOUSANDS = re.compile(r"(?<=\d)[.,](?=\d{3}(?!\d))")
 """The sign between thousands: 11,500."""
-AMOUNT = re.compile(r"(?!(?:19|20)\d\d$)\d{4,}|\d+m[mgl]")
+AMOUNT = re.compile(rf"(?!(?:19|20)\d\d$)\d{{4,}}|\d+(?:{BASE_UNITS})")
 """A number of a query that is no year and that a text may write otherwise: 2500 as "2.5k", 1960mm as "1.96 m"."""
 JOINED = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 """A word with all words that hyphens join to it. Underscores and points join no words, because names in code are

@@ -2,8 +2,9 @@
 
 For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
 number pair is a number or a single letter ("Annex B"), together with the word or sign beside it, which is compared by
-its terms. An ordinal before a word ("the ninth night") is also the pair of the word and the number ("night 9"). Names
-of numbers, ordinals and letters form no pair with a function word: "one of them". `numbers` has the forms of a number.
+its terms. An ordinal before a word ("the ninth night") is also the pair of the word and the number ("night 9"), and of
+the word behind ("war 2" in "the second world war"). Names of numbers, ordinals and letters form no pair with a function
+word: "one of them". `numbers` has the forms of a number.
 
 A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its
 parts. So are the two numbers of a range ("5-10"), and two labelled numbers beside each other ("chapter 5, verse 10").
@@ -69,6 +70,8 @@ PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
 """Matches before digits that are the end of a longer word or number."""
 WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
 """A word, or a sign that stands for one."""
+WORD_BEHIND = re.compile(rf" ({WORD.pattern})")
+"""A space and a word."""
 NUMBER_WORDS = frozenset({"no", "nr", "num", "number", "nº", "numéro", "número", "numero", "nummer", "#"})
 """Words between a label and its number: "minutes no. 5" also holds the pair of "minutes 5"."""
 ABBREVIATION_LETTERS = (2, 3, 4)
@@ -183,6 +186,8 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
             beside = _terms(after[0], terms_of)
             if YEAR.fullmatch(number[0]) or is_ordinal:
                 here.append((beside, number))
+            if is_ordinal and (second := WORD_BEHIND.match(text, after.end())) and not _is_function_word(second[1]):
+                here.append((_terms(second[1], terms_of), number))
             if not YEAR.fullmatch(number[0]):
                 here.append((number, beside))
         if SEVERAL_PARTS.search(match[0]):

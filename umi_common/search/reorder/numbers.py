@@ -24,8 +24,10 @@ from umi_common.query.time.vocabulary import DAY_ORDINALS
 from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, words_in
 from umi_common.stores.lexical.languages import ENGLISH, all_function_words, function_words
 from umi_common.stores.lexical.numbers_in_text import (
+    BASE_UNITS,
     BELOW_100,
     MEASURE,
+    NUMBERED,
     SPELLED,
     in_24_hours,
     in_base_units,
@@ -34,9 +36,9 @@ from umi_common.stores.lexical.numbers_in_text import (
 )
 from umi_common.times import with_plain_letters
 
-SEVERAL_PARTS = re.compile(r"\d(?:[.,:-]\d|m[mgl]\b)")
+SEVERAL_PARTS = re.compile(rf"\d(?:[.,:-]\d|(?:{BASE_UNITS})\b)")
 """The sign between two parts of a number or code, with a digit on each side; or a unit of `in_base_units`."""
-JOINED_WORD = re.compile(r"(?i)\d(?!(?:st|nd|rd|th|m[mgl])\b)(?=[^\W\d_]{2,}\b)")
+JOINED_WORD = re.compile(r"(?i)\d(?!(?:st|nd|rd|th)\b)(?=[^\W\d_]{2,}\b)")
 """The last digit of a number to which a word is joined, mostly a unit: "4GB"."""
 TIME = re.compile(r"(?<!\d)(?:1?\d|2[0-3]):[0-5]\d(?!\d)")
 """A time of day in the form of `in_24_hours`."""
@@ -66,8 +68,8 @@ DIGITS_OF = {
 }
 """Number or ordinal of one word -> its digits: "4" for "four", "fourth" and "4th"."""
 NUMBER_NAME = re.compile(
-    rf"\b(?=[efnostz])(?:{SPELLED.pattern}|(?<![\w-])(?:(?:{'|'.join(TENS)})[ -](?:{'|'.join(DAY_ORDINALS[:9])})"
-    rf"|{'|'.join(['zero', *BELOW_100, *list(ORDINALS)[1:]])})(?![\w-]))",
+    rf"\b(?=[efnostz])(?:{SPELLED.pattern}"
+    rf"|(?<![\w-])(?:{'|'.join(['zero', *BELOW_100, *list(ORDINALS)[1:]])})(?![\w-]))",
     re.IGNORECASE,
 )
 """A name of a number or an ordinal below 100, or a number with a name of `SPELLED`. "First" is mostly no number."""
@@ -79,10 +81,11 @@ ROMAN = {
 }
 """Roman number -> the same number in digits."""
 IN_ROMAN = {number: roman for roman, number in ROMAN.items()}
-ROMAN_NUMBER = re.compile(r"(?<!\w)(\w+)\.? (I(?!\s*\w)|[VX]|[IVX]{2,}|[ivx]{2,})(?!\w|['.-]\w)")
-"""A word and what may be a Roman number: "Louis XIV", "vol. ii". "I" before a word is a pronoun, as in "the day I
-left"."""
-BEFORE_ONE = re.compile(r"(?<![^\W\d_])([^\W\d_]+) (?:1|I(?!\s*\w))(?!\w|[.,:-]\d|')")
+ROMAN_ONE = r"I(?!\s*(?!(?:and|by|from|in|is|of|to)\b)\w)"
+"""I as a number. Before other words it is a pronoun, as in "the day I left"."""
+ROMAN_NUMBER = re.compile(rf"(?<!\w)(\w+)\.? ({ROMAN_ONE}|[VX]|[IVX]{{2,}}|[ivx]{{2,}})(?!\w|['.-]\w)")
+"""A word and what may be a Roman number: "Louis XIV", "vol. ii"."""
+BEFORE_ONE = re.compile(rf"(?<![^\W\d_])([^\W\d_]+) (?:1|{ROMAN_ONE})(?!\w|[.,:-]\d|')")
 """The word before 1 or I."""
 
 
@@ -117,7 +120,7 @@ def reader_of_numbers(query: str) -> Callable[[str], str]:
     `reader_of_times`, "4 GB" for "4GB" and, if the query has a measure and no range, "800mm" for "80 cm"."""
     of_times = reader_of_times(query)
     of_measures = in_base_units if MEASURE.search(of_times(query)) and not ranges_in(query) else str
-    return lambda text: JOINED_WORD.sub(r"\g<0> ", of_measures(of_times(text)))
+    return lambda text: of_measures(JOINED_WORD.sub(r"\g<0> ", of_times(text)))
 
 
 def numbers_sought(query: str) -> re.Pattern[str] | None:
@@ -152,10 +155,8 @@ def _numbers(query: str) -> list[str]:
 
 def _digits_of(name: re.Match[str]) -> str:
     """A number name in digits: "25" for "twenty-five", "42th" for "forty-second"."""
-    *tens, last = re.findall("[a-z]+", with_plain_letters(name[0]).lower())
-    if last in ORDINALS:
-        return f"{sum(BELOW_100[word] for word in tens) + ORDINALS[last]}th"
-    return f"{spelled_number(name[0])}"
+    words = with_plain_letters(name[0]).lower()
+    return f"{DIGITS_OF.get(words) or spelled_number(words)}{'th' if words.endswith(tuple(ORDINALS)) else ''}"
 
 
 def ranges_in(text: str) -> list[str]:
@@ -205,13 +206,14 @@ def _roman_numbers(query: str) -> list[str]:
 
 
 def _in_roman(number: str, query: str) -> list[str]:
-    """Patterns of a number in Roman digits; "I" is one only behind a word with a capital letter that stands before the
-    number in the query: "Phonetics I" for "phonetics 1"."""
+    """Patterns of a number in Roman digits; "I" is one only behind a word that stands before the number in the query,
+    with a capital letter or of `NUMBERED`: "Phonetics I" for "phonetics 1", "chapter I"."""
     roman, english = IN_ROMAN[number], function_words([ENGLISH])
     if number == "1":
         words = [word for word in BEFORE_ONE.findall(query)[:PARTS_MAX] if word.lower() not in english]
         forms = dict.fromkeys(form for word in words for form in (word.capitalize(), word.upper()))
-        return [rf"(?-i:(?<=\b{form} )I)" for form in forms]
+        small = NUMBERED.intersection(map(str.lower, words))
+        return [rf"(?-i:(?<=\b{form} ){'I' if form in forms else ROMAN_ONE})" for form in (*forms, *sorted(small))]
     return [f"(?-i:{roman.upper()})" if roman in ("v", "x", "vi") else roman]
 
 

@@ -32,15 +32,16 @@ from umi_common.stores.lexical.numbers_in_tokens import (
     with_decimal_point,
 )
 
-ANALYZER_VERSION = 19
+ANALYZER_VERSION = 20
 """Part of the fingerprint of an analyzer; raised with every change of the rules that make terms."""
 PIECES_KEPT = 50_000
 """Largest number of pieces of text whose terms one analyzer caches; see `pieces`."""
 CACHED_LENGTH_MAX = 48
 """Length of the longest piece whose terms are cached, in characters; longer pieces rarely occur twice."""
 AS_WRITTEN_WEIGHT = 0.25
-"""Factor on the weight of a query's terms for a measure or a time of day as it is written: "0.5 kg" has four of them,
-and one for its common form, 500000mg. At 1, a rope of "0.5 kg" ranks above a hose of "500 g" for "hose 0.5 kg"."""
+"""Factor on the weight of a query's terms for a measure, a time of day or "forty-second" as it is written: "0.5 kg" has
+four of them, and one for its common form, 500000mg. At 1, a rope of "0.5 kg" ranks above a hose of "500 g" for "hose
+0.5 kg"."""
 
 _LINK = r"[.\-/@:'&+#]"
 """Characters allowed inside a token: file.py, AC-12/b, ann@acme.com, 10:30, don't, AT&T."""

@@ -11,9 +11,10 @@ The forms are inserted in a text before it is split at white space. Those of one
     6 pm   18h   18 Uhr                         18:00
     $1.5M   1.5 million   1,5 Mio               1500000
     nine thousand                               9000
-    twenty-six                                  26
+    twenty-six   twenty-sixth                   26
     20 x 30   20×30   20 by 30                  20x30
     1.96 m   196cm   1,960 millimetres          1960mm
+    1.5 kW   1500W   12 V   12V                 1500w   12000mv
     Part V                                      5
     insur- ance (on two lines)                  insurance
 
@@ -63,13 +64,15 @@ def _and_form(form: Form, number: re.Match[str]) -> str:
 
 
 def in_base_units(text: str) -> str:
-    """The text with each measure in mm, mg or ml: "1960mm" in place of "1.96 m"."""
+    """The text with each measure in a base unit: "1960mm" in place of "1.96 m"."""
     return MEASURE.sub(_in_base_unit, text) if _HINT.search(text) else text
 
 
 def in_common_forms(text: str) -> str:
-    """The text with the common form in place of each measure and time of day: "1960mm", with `WHOLE` before it, for
-    "1.96 m", and "18:06" for "6:06 pm"."""
+    """The text with the common form in place of each measure, time of day and number of several words: "1960mm", with
+    `WHOLE` before it, for "1.96 m", "18:06" for "6:06 pm", and "42" for "forty-second"."""
+    if may_hold_spelled(text):
+        text = SPELLED.sub(lambda spelled: f"{spelled_number(spelled[0])}", text)
     return MEASURE.sub(lambda measure: f" {WHOLE}{_in_base_unit(measure)} ", in_24_hours(text))
 
 
@@ -77,7 +80,7 @@ def days_in_words(text: str) -> list[str]:
     """The dates of the text that name their month: 2026-03-03 for "3 March 2026"."""
     return [
         f"{date['year']}-{MONTHS[_lower(date['month'] or date['m'])]:02}-{int(date['day'] or date['d']):02}"
-        for date in _DATE_IN_WORDS.finditer(text)
+        for date in _DATE_IN_ALSO_WORDS.finditer(text)
     ]
 
 
@@ -196,15 +199,18 @@ _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa:
 _SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000}
 BELOW_100 = dict(zip([*_UNDER_20, *_TENS], [*range(1, 20), *range(20, 100, 10)], strict=True))
 """Word -> its number, for the numbers below 100 that are one word."""
-_TENS_AND_ONE = rf"(?:{'|'.join(_TENS)})[ -](?:{'|'.join(_UNDER_20[:9])})"
+_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth".split()  # noqa: SIM905
+_TENS_AND_ONE = rf"(?:{'|'.join(_TENS)})[ -](?:{'|'.join([*_UNDER_20[:9], *_ORDINALS])})"
 _UNDER_100 = rf"(?:{_TENS_AND_ONE}|{'|'.join(BELOW_100)})"
 SPELLED = re.compile(
     rf"\b(?=[efnost]\w\w+[ -][efhmnost])(?:{_UNDER_100}(?: (?:{'|'.join(_SCALES)})(?: and)?(?: {_UNDER_100})?)+"
     rf"|{_TENS_AND_ONE})\b",
     re.IGNORECASE,
 )
-"""A number of several words: "twenty-six", "eighteen thousand five hundred". The first letters of its first two words
-are tested first, which takes a quarter of the time."""
+"""A number of several words: "twenty-six", "twenty-sixth", "eighteen thousand five hundred". The first letters of its
+first two words are tested first, which takes a quarter of the time."""
+_ADDED = BELOW_100 | {name: number for number, name in enumerate(_ORDINALS, 1)}
+"""Word -> the number that it adds to that of the words before it."""
 
 
 def may_hold_spelled(text: str) -> bool:
@@ -216,8 +222,8 @@ def spelled_number(spelled: str) -> int:
     """The number of a match of SPELLED or of one of BELOW_100: 9500 for "nine thousand five hundred"."""
     total = below_1000 = 0
     for word in re.findall("[a-z]+", _lower(spelled)):
-        if word in BELOW_100:
-            below_1000 += BELOW_100[word]
+        if word in _ADDED:
+            below_1000 += _ADDED[word]
         elif word == "hundred":
             below_1000 *= 100
         elif word in _SCALES:
@@ -239,7 +245,7 @@ def _by(size: re.Match[str]) -> str:
 _UNITS = {
     name: (base, power)
     for base, power, names in (
-        ("mm", -3, "µm μm micrometre micrometer mikrometer micromètre micrómetro micrometro micrometri"),
+        ("mm", -3, "µm μm micrometre micrometer mikrometer micromètre micrómetro micrometro micrometri um"),
         ("mm", 0, "mm millimetre millimeter millimètre milímetro millimetro millimetri"),
         ("mm", 1, "cm centimetre centimeter zentimeter centimètre centímetro centimetro centimetri"),
         ("mm", 2, "dm decimetre decimeter dezimeter décimètre decímetro decimetro decimetri"),
@@ -254,16 +260,38 @@ _UNITS = {
         ("ml", 1, "cl centilitre centiliter zentiliter centilitro centilitri"),
         ("ml", 2, "dl decilitre deciliter deziliter décilitre decilitro decilitri"),
         ("ml", 3, "l litre liter litro litri"),
+        ("mv", 0, "mv millivolt"),
+        ("mv", 3, "v volt"),
+        ("mv", 6, "kv kilovolt"),
+        ("ma", 0, "ma milliamp milliampere"),
+        ("ma", 3, "a amp ampere"),
+        ("mah", 0, "mah"),
+        ("mah", 3, "ah"),
+        ("w", 0, "w watt"),
+        ("w", 3, "kw kilowatt"),
+        ("mb", -3, "kb kilobyte"),
+        ("mb", 0, "mb megabyte"),
+        ("mb", 3, "gb gigabyte"),
+        ("mb", 6, "tb terabyte"),
+        ("mhz", -6, "hz hertz"),
+        ("mhz", -3, "khz kilohertz"),
+        ("mhz", 0, "mhz megahertz"),
+        ("mhz", 3, "ghz gigahertz"),
     )
     for name in names.split()
 }
 """Name of a unit without a plural's s or n -> (base unit, power of ten): a kg is 10 ** 6 mg. µ has two characters."""
-_LONG_UNITS = "|".join(sorted((name for name in _UNITS if len(name) > 1), key=len, reverse=True))
+BASE_UNITS = "|".join(sorted({base for base, _ in _UNITS.values()}, key=len, reverse=True))
+"""A pattern of the base units."""
+_ALSO_WORDS = frozenset({"ma", "um"})
+"""Names of units that are also words ("1998 um 9 Uhr"), and so count only as in `MEASURE`."""
+_LONG_UNITS = "|".join(sorted((name for name in _UNITS.keys() - _ALSO_WORDS if len(name) > 1), key=len, reverse=True))
 MEASURE = re.compile(
     rf"""(?P<whole> \d (?<![\w.,/:-]\d) (?<!\d[ ]\d)                     # the first digit of a number
            (?: (?<!0)\d{{0,2}} (?:[ ,]\d{{3}})+ (?![\d,]) | \d{{0,8}} ) )   # 1,960 or 1960
          (?: [.,](?P<fraction>\d{{1,6}}) )? [ -]?
-         (?P<unit> [mglL](?!\w) | (?i:(?:{_LONG_UNITS})(?=[sn]?(?!\w))) ) [sn]? (?![\w/^])""",
+         (?P<unit> (?: [mglLVWA] | mA | (?<=\d)[vw] | (?<!\d{{4}}[ ])um(?![ ]\d) )(?!\w)
+           | (?i:(?:{_LONG_UNITS})(?=[sn]?(?!\w))) ) [sn]? (?![\w/^])""",
     re.VERBOSE,
 )
 """A number before the name of a unit: 1.96 m, 196cm, 2,349 metres, 5-litre."""
@@ -272,7 +300,7 @@ MEASURE = re.compile(
 def _term_in_base_unit(measure: re.Match[str]) -> str:
     """For "1.96 m": "1960mm " with `WHOLE` before it; "" for "1960mm", which is analysed to this term anyway."""
     in_base_unit = _in_base_unit(measure)
-    has_it = measure[0] == in_base_unit and "." not in in_base_unit
+    has_it = _lower(measure[0]) == in_base_unit and "." not in in_base_unit
     return "" if has_it else f"{WHOLE}{in_base_unit} "
 
 
@@ -286,7 +314,7 @@ def _in_base_unit(measure: re.Match[str]) -> str:
 _ROMAN_DIGIT = re.compile(r" [IVXivx](?!\w|['.-]\w)")
 """A space and a Roman number of one digit. Queries find longer ones by a line of word_forms.txt, such as "2 two ii"."""
 _ROMAN = {"I": "1", "V": "5", "X": "10"}
-_NUMBERED = frozenset(
+NUMBERED = frozenset(
     (  # noqa: SIM905 a list would take forty lines
         "act annex appendix article book chapter class clause division figure group level lesson paragraph part phase "
         "schedule section stage step table title type unit volume war kapitel teil artikel band anhang klasse stufe "
@@ -294,18 +322,18 @@ _NUMBERED = frozenset(
     ).split()
 )
 """Words after which I, V or X is a Roman number; after other words it is mostly a pronoun or part of a name."""
-_NUMBERED_LENGTH = max(map(len, _NUMBERED)) + 1
-"""Length of the longest word of `_NUMBERED` and the space before it, in characters."""
+_NUMBERED_LENGTH = max(map(len, NUMBERED)) + 1
+"""Length of the longest word of `NUMBERED` and the space before it, in characters."""
 
 
 def _decimal(digit: re.Match[str]) -> str:
-    """For " V" behind a word of `_NUMBERED`, as in "Part V": "5"; else ""."""
+    """For " V" behind a word of `NUMBERED`, as in "Part V": "5"; else ""."""
     before = digit.string[max(digit.start() - _NUMBERED_LENGTH, 0) : digit.start()].rpartition(" ")[2]
-    return _ROMAN[digit[0][1:].upper()] if before.lower() in _NUMBERED else ""
+    return _ROMAN[digit[0][1:].upper()] if before.lower() in NUMBERED else ""
 
 
 _MONTH = rf"(?P<{{}}>{'|'.join(MONTHS)})[a-zä]{{{{0,6}}}}\.?"
-_DATE_IN_WORDS = re.compile(
+_DATE_IN_ALSO_WORDS = re.compile(
     rf"(?<![\w.,/:-])(?:(?P<day>\d\d?)(?:st|nd|rd|th|\.)?[ -](?:of )?{_MONTH.format('month')}"
     rf"|{_MONTH.format('m')} (?P<d>\d\d?)(?:st|nd|rd|th)?),?[ -](?P<year>(?:19|20)\d\d)(?!\w)",
     re.IGNORECASE,
@@ -322,8 +350,9 @@ def _step(hint: str, pattern: re.Pattern[str], form: Form) -> tuple[re.Pattern[s
 
 _STEPS = (
     _step(
-        r"[ -]?(?i: [kcdmuµμ]?[mgl][sn]?\b | mcg | m(?:i[lck]|[eè]t) | [cz]ent | d[eé][cz][ií] | [ck]h?il | quil "
-        r"| gram | lit )",
+        r"[ -]?(?: A\b | (?i: [kcdmuµμ]?[mgl][sn]?\b | mcg | m(?:i[lck]|[eè]t) | [cz]ent | d[eé][cz][ií] | [ck]h?il "
+        r"| quil | gram | lit | [km]?[vw]\b | m?ah\b | ma\b | amp | um\b | [kmgt]b | [kmg]?h(?:z|ertz) | watt "
+        r"| volt | meg | gig | tera ))",
         MEASURE,
         _term_in_base_unit,
     ),

@@ -48,6 +48,7 @@ from umi_common.search.reorder.lookup.phrases import (
 from umi_common.search.reorder.numbers import reader_of_times
 from umi_common.search.reorder.words import TermsOf, best_added, content_words, near_best, raised, up_to_last, words_in
 from umi_common.search.request import SearchRequest
+from umi_common.stores.lexical.numbers_in_text import MEASURE
 
 KEYWORDS_SHARE = 0.7
 """A text with all keywords is raised only if it has this share of the best candidate's BM25: long lists hold any words,
@@ -152,7 +153,7 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     long = len(words_in(without_period)) > LONG_WORDS
     phrases, quoted = phrases_in(query)
     read = reader_of_times(without_period)
-    codes, identifiers = codes_in(read(without_period))
+    codes, identifiers = codes_in(MEASURE.sub(" ", read(without_period)))
     names = [*program_names_in(line), *acronyms_in(line)]
     full_names, possible_names = ([], []) if long else full_names_in(line)
     beside = content_words(POSSESSIVE.sub("", without_period))
