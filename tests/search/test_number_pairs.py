@@ -180,6 +180,15 @@ def test_a_number_is_read_in_any_unit_or_numeral_and_by_its_name(query, text):
     assert not asked.pairs.isdisjoint(held)
 
 
+def test_a_measure_is_looked_up_in_any_writing():
+    things = [f"{make} {thing}, {volts}, {euros} EUR" for make in ("Brisk", "Kelvo") for thing in ("lamp", "pump")
+              for volts, euros in (("230 V", 49), ("24 V", 30))]  # fmt: skip
+    right = "Brisk adapter, 230V, 49 EUR"
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(text, text) for text in [*things, right, "Brisk adapter, 6V, 22 EUR"]])
+        assert umi.search("Brisk adapter 230 V", now=NOW).ids[0] == right
+
+
 @pytest.mark.parametrize(
     ("query", "text"),
     [

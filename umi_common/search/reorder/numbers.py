@@ -115,12 +115,19 @@ def reader_of_times(query: str) -> Callable[[str], str]:
     return in_24_hours if TIME.search(in_24_hours(query)) else str
 
 
-def reader_of_numbers(query: str) -> Callable[[str], str]:
-    """The function by which a query and texts are read, so that their numbers have one form: "17:30" as by
-    `reader_of_times`, "4 GB" for "4GB" and, if the query has a measure and no range, "800mm" for "80 cm"."""
+def reader_of_measures(query: str) -> Callable[[str], str]:
+    """The function by which a query and texts are read, so that times of day have one form, as by `reader_of_times`,
+    and, if the query has a measure and no range, measures: "800mm" for "80 cm"."""
     of_times = reader_of_times(query)
-    of_measures = in_base_units if MEASURE.search(of_times(query)) and not ranges_in(query) else str
-    return lambda text: of_measures(JOINED_WORD.sub(r"\g<0> ", of_times(text)))
+    has_measures = MEASURE.search(of_times(query)) and not ranges_in(query)
+    return (lambda text: in_base_units(of_times(text))) if has_measures else of_times
+
+
+def reader_of_numbers(query: str) -> Callable[[str], str]:
+    """The function by which a query and texts are read, so that their numbers have one form, as by `reader_of_measures`
+    and "4 pcs" for "4pcs"."""
+    read = reader_of_measures(query)
+    return lambda text: read(JOINED_WORD.sub(r"\g<0> ", text))
 
 
 def numbers_sought(query: str) -> re.Pattern[str] | None:

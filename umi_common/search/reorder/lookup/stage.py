@@ -45,10 +45,9 @@ from umi_common.search.reorder.lookup.phrases import (
     phrases_in,
     words_if_any,
 )
-from umi_common.search.reorder.numbers import reader_of_times
+from umi_common.search.reorder.numbers import reader_of_measures
 from umi_common.search.reorder.words import TermsOf, best_added, content_words, near_best, raised, up_to_last, words_in
 from umi_common.search.request import SearchRequest
-from umi_common.stores.lexical.numbers_in_text import MEASURE
 
 KEYWORDS_SHARE = 0.7
 """A text with all keywords is raised only if it has this share of the best candidate's BM25: long lists hold any words,
@@ -70,7 +69,7 @@ class Lookup(NamedTuple):
     codes: list[Code]
     """Codes of few digits, such as "E-1042"."""
     read: Callable[[str], str]
-    """`numbers.reader_of_times`, by which texts are read for `codes`."""
+    """`numbers.reader_of_measures`, by which texts are read for `codes`."""
     identifiers: list[Code]
     """Codes of at least `codes.IDENTIFIER_DIGITS` digits, such as the number of an order."""
     beside: list[str]
@@ -152,8 +151,8 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     line = "" if "\n" in line.strip() else line  # names in several pasted lines are details
     long = len(words_in(without_period)) > LONG_WORDS
     phrases, quoted = phrases_in(query)
-    read = reader_of_times(without_period)
-    codes, identifiers = codes_in(MEASURE.sub(" ", read(without_period)))
+    read = reader_of_measures(without_period)
+    codes, identifiers = codes_in(read(without_period))
     names = [*program_names_in(line), *acronyms_in(line)]
     full_names, possible_names = ([], []) if long else full_names_in(line)
     beside = content_words(POSSESSIVE.sub("", without_period))
