@@ -32,7 +32,7 @@ from umi_common.stores.lexical.numbers_in_tokens import may_be_date
 from umi_common.times import MONTHS, with_plain_letters
 
 TEXTS_KEPT = 128
-"""Number of texts that `in_24_hours` caches: two stages of one search read the same texts."""
+"""Number of texts that `in_24_hours` and `in_base_units` cache: stages of one search read the same texts."""
 WHOLE = "\ue000"
 """First character of a word that `with_common_forms` inserts as a term: its other characters are not analysed. It is in
 Unicode's private use area; in a text it counts as a space."""
@@ -63,6 +63,7 @@ def _and_form(form: Form, number: re.Match[str]) -> str:
     return f"{number[0]} {inserted}" if inserted else number[0]
 
 
+@lru_cache(TEXTS_KEPT)
 def in_base_units(text: str) -> str:
     """The text with each measure in a base unit: "1960mm" in place of "1.96 m"."""
     return MEASURE.sub(_in_base_unit, text) if _HINT.search(text) else text
