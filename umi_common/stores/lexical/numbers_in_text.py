@@ -81,7 +81,7 @@ def days_in_words(text: str) -> list[str]:
     """The dates of the text that name their month: 2026-03-03 for "3 March 2026"."""
     return [
         f"{date['year']}-{MONTHS[_lower(date['month'] or date['m'])]:02}-{int(date['day'] or date['d']):02}"
-        for date in _DATE_IN_ALSO_WORDS.finditer(text)
+        for date in _DATE_IN_WORDS.finditer(text)
     ]
 
 
@@ -334,7 +334,7 @@ def _decimal(digit: re.Match[str]) -> str:
 
 
 _MONTH = rf"(?P<{{}}>{'|'.join(MONTHS)})[a-zä]{{{{0,6}}}}\.?"
-_DATE_IN_ALSO_WORDS = re.compile(
+_DATE_IN_WORDS = re.compile(
     rf"(?<![\w.,/:-])(?:(?P<day>\d\d?)(?:st|nd|rd|th|\.)?[ -](?:of )?{_MONTH.format('month')}"
     rf"|{_MONTH.format('m')} (?P<d>\d\d?)(?:st|nd|rd|th)?),?[ -](?P<year>(?:19|20)\d\d)(?!\w)",
     re.IGNORECASE,
