@@ -221,7 +221,7 @@ class Tenants(Closing):
             for leftover in self._root.glob(f"{REMOVED}*"):
                 if leftover.is_symlink():
                     self._delete_link(leftover)
-                elif leftover.is_dir():
+                else:
                     _delete_tree(leftover)
         except OSError as error:
             raise StoreError(f"{directory} cannot be deleted ({error.strerror}); check permissions") from error
@@ -274,7 +274,8 @@ class StoreInUse:
 
 
 def _delete_tree(directory: Path) -> None:
-    while directory.exists():  # another call may be deleting it, too
+    """Delete a directory; nothing happens if the path is a file or does not exist."""
+    while directory.is_dir():  # another call may be deleting it, too
         with suppress(FileNotFoundError):
             shutil.rmtree(directory)
 

@@ -615,6 +615,10 @@ def test_a_file_named_like_a_removed_store_stays_and_stops_no_removal(tmp_path):
         notes = tmp_path / "tenants" / "removed-notes.txt"
         notes.write_text("who left, and why")
         assert tenants.remove("ann") is True
+        (tmp_path / "letter.txt").write_text("Dear Ann")
+        (tmp_path / "tenants" / "removed-link.txt").symlink_to(tmp_path / "letter.txt")
+        assert tenants.remove("ann") is False
+    assert (tmp_path / "letter.txt").read_text() == "Dear Ann"
     assert notes.read_text() == "who left, and why"
 
 
