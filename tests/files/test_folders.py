@@ -8,11 +8,14 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
+from stopwatch import processor_seconds
 
 from umi_common.embedders import CallableEmbedder
 from umi_common.errors import ConfigError, EmbedderError, FileUnreadable, InputError, StoreError
 from umi_common.files import index
+from umi_common.files.report import Report
 from umi_common.files.run import CHECKPOINT
+from umi_common.files.walk import files_below
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
@@ -297,6 +300,23 @@ def test_a_file_that_was_named_once_is_read_again_by_a_run_over_its_folder(store
     report = index(store, folder)
     assert (report.indexed, report.left_out) == (1, {".png": 1})
     assert "The heat pump costs 4200." in {chunk.text for chunk in store.get(store.ids())}
+
+
+def test_a_file_that_was_named_once_is_read_again_though_the_checkpoint_is_lost(store, folder):
+    (folder / "prices.csv").write_text("The boiler costs 900.")
+    index(store, [folder, folder / "prices.csv"])
+    (store.path / CHECKPOINT).unlink()
+    (folder / "prices.csv").write_text("The heat pump costs 4200.")
+    index(store, folder)
+    texts = {chunk.text for chunk in store.get(store.ids())}
+    assert "The heat pump costs 4200." in texts and "The boiler costs 900." not in texts
+
+
+def test_many_files_that_were_named_once_slow_down_no_folder_with_many_links(folder, tmp_path):
+    for name in range(300):
+        (folder / f"{name}.md").symlink_to(tmp_path)
+    named = [folder / ".old" / f"{name}.md" for name in range(3_000)]
+    assert processor_seconds(lambda: files_below([folder, *named], None, Report())) < 1.0
 
 
 def test_a_file_that_was_named_once_and_could_not_be_read_is_left_out_of_later_runs(store, folder):

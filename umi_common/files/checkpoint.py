@@ -180,9 +180,11 @@ class IngestCheckpoint:
             return [source for (source,) in self._db.execute("SELECT source FROM files ORDER BY source")]
 
     def sources_stored(self) -> list[str]:
-        """The source of every file of which a part is in the store, in rising order."""
+        """The source of every file of which the store has a part, in rising order."""
+        # `_record_stored_files` records the files of the store's chunks without a version, and without parts.
+        sql = "SELECT source FROM files WHERE version = '' UNION SELECT source FROM parts ORDER BY source"
         with self._errors():
-            return [source for (source,) in self._db.execute("SELECT DISTINCT source FROM parts ORDER BY source")]
+            return [source for (source,) in self._db.execute(sql)]
 
     def sample_of_chunks(self) -> list[str]:
         """Ids of at most CHUNKS_CHECKED chunks that the store should hold, one of each part; the same each time."""

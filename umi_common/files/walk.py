@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
@@ -119,15 +119,15 @@ def _paths_below(
             if entry.name.startswith(".") or (is_folder and entry.name in FOLDERS_LEFT_OUT) or path in named:
                 continue
             if not is_folder:
-                if _has_known_ending(path, report) and (follow_symlinks or _is_inside(path, roots, report)):
+                if _has_known_ending(path, report) and (follow_symlinks or _is_inside(path, named, report)):
                     yield in_linked or entry.is_symlink(), path
             elif follow_symlinks or not entry.is_symlink():
                 heappush(folders, (in_linked or entry.is_symlink(), path))
             else:  # the folder is not walked; the report names a link that leads out of the roots
-                _is_inside(path, roots, report)
+                _is_inside(path, named, report)
 
 
-def check_inside(path: Path, roots: Sequence[Path]) -> None:
+def check_inside(path: Path, roots: Collection[Path]) -> None:
     """Raise FileUnreadable if the path is a symbolic link to a path outside of all roots."""
     if path.is_symlink() and is_outside(path, roots):
         raise FileUnreadable(
@@ -136,10 +136,10 @@ def check_inside(path: Path, roots: Sequence[Path]) -> None:
         )
 
 
-def is_outside(path: Path, roots: Sequence[Path]) -> bool:
+def is_outside(path: Path, roots: Collection[Path]) -> bool:
     """Whether a path below a root leads outside of all roots, because it or one of its folders is a link."""
     real = real_path(path)
-    return not any(real.is_relative_to(root) for root in roots)
+    return not any(each in roots for each in (real, *real.parents))
 
 
 def real_path(path: Path) -> Path:
@@ -201,7 +201,7 @@ def _has_known_ending(path: Path, report: Report) -> bool:
     return known
 
 
-def _is_inside(path: Path, roots: Sequence[Path], report: Report) -> bool:
+def _is_inside(path: Path, roots: Collection[Path], report: Report) -> bool:
     """Whether `check_inside` accepts the path; if not, its error is added to the report."""
     try:
         check_inside(path, roots)
