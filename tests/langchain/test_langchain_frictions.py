@@ -859,6 +859,13 @@ def test_wrong_arguments_are_told_to_the_model_without_an_address_to_visit(retri
     assert said == "k: Input should be greater than or equal to 1; filter: Input should be a valid dictionary"
 
 
+def test_many_wrong_arguments_with_long_names_are_told_in_one_short_line(retriever):
+    unknown = {f"{n}\n{'x' * 10_000}": 1 for n in range(100)}
+    said = create_umi_tool(retriever).invoke({"query": "who met Bob?", "k": 0, **unknown})
+    assert said.startswith("k: Input should be greater than or equal to 1; 0 xxx")
+    assert len(said) < 1_000 and "\n" not in said
+
+
 def test_scores_fall_along_every_result(documents):
     with UmiRetriever.from_documents(documents) as retriever:
         for query in ("how to copy a tree of files", "wait for the first task", "heappush", "what changed last week?"):

@@ -27,6 +27,8 @@ KEYS_READ = 100
 """Number of texts from which `nothing_found` collects metadata keys."""
 KEYS_NAMED = 20
 """Largest number of keys that `nothing_found` names."""
+FAULTS_NAMED = 5
+"""Largest number of wrong arguments that `wrong_arguments` names."""
 EXAMPLE = reprlib.Repr()
 """Shows a metadata value in `nothing_found`: the beginning and the end of a text of more than 40 characters."""
 EXAMPLE.maxstring = 40
@@ -80,9 +82,15 @@ def tool_schema(limit_name: str, limit: int, limit_max: int) -> type[BaseModel]:
 def wrong_arguments(error: Any) -> str:
     """The answer of a tool to a model whose arguments do not fit the schema; `error` is pydantic's ValidationError.
 
+    One line, of at most FAULTS_NAMED faults.
+
     Example: "limit: Input should be less than or equal to 20; user: Extra inputs are not permitted".
     """
-    return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+    told = []
+    for fault in error.errors()[:FAULTS_NAMED]:
+        name = " ".join(".".join(map(str, fault["loc"])).split())
+        told.append(f"{name:.80}: {fault['msg']}")
+    return "; ".join(told)
 
 
 def nothing_found(store: Store, asked: object, within: Filter | None, window: TimeRange | None) -> str:
