@@ -37,6 +37,7 @@ from umi_common.sim import HashEmbedder
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.chroma import store as store_module
 from umi_common.stores.chroma.collection import Record
+from umi_common.stores.chroma.following import Follower
 from umi_common.stores.chroma.records import KEY, chunk_of_record, reader
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.types import Chunk
@@ -954,4 +955,46 @@ def test_searches_go_on_while_one_makes_a_new_index_without_the_replaced_records
         assert first.is_alive()
         end.set()
         first.join()
+        assert len(store.listing().passing) == len(TEXTS)
+
+
+def test_a_text_written_while_another_thread_makes_a_new_index_is_found_by_the_next_search(collection, monkeypatch):
+    monkeypatch.setattr(store_module, "DEAD_ROWS_MAX", 0)
+    read, end, searched = threading.Event(), threading.Event(), threading.Event()
+    compare_ids, follow = Follower.compare_ids, Follower.follow
+
+    def slow_reading(self: Follower) -> None:
+        compare_ids(self)
+        read.set()
+        end.wait(10)
+
+    def slow_following(self: Follower, **options: bool) -> None:
+        if threading.current_thread() is first:
+            searched.wait(10)
+        follow(self, **options)
+
+    with ChromaStore(collection, MODEL, sync_seconds=1_000) as store:
+        for turn in range(5):
+            store.add([Chunk("t2", f"Luna is a grey cat, seen {turn} times.")])
+        first = threading.Thread(target=lambda: found(store, "boiler"))
+        monkeypatch.setattr(Follower, "compare_ids", slow_reading)
+        monkeypatch.setattr(Follower, "follow", slow_following)
+        first.start()
+        assert read.wait(10)
+        write(collection, {"t1": "Snow fell."})
+        threading.Timer(0.2, end.set).start()
+        answer = by_words(store, "snow")
+        searched.set()
+        first.join()
+    assert answer == {"t1"}
+
+
+def test_a_new_index_without_the_replaced_records_needs_no_embedder(collection, monkeypatch):
+    monkeypatch.setattr(store_module, "DEAD_ROWS_MAX", 0)
+    embedder = HashEmbedder(DIM)
+    with ChromaStore(collection, embedder) as store:
+        for turn in range(5):
+            store.add([Chunk("t2", f"Luna is a grey cat, seen {turn} times.")])
+        monkeypatch.setattr(embedder, "embed_documents", Broken().embed_documents)
+        assert found(store, "boiler", strategy="text")[0] == "t3"
         assert len(store.listing().passing) == len(TEXTS)

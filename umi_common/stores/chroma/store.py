@@ -125,6 +125,8 @@ class ChromaStore(CollectionStore):
         self._sync_seconds = sync_seconds
         self._analyzer = Analyzer(self._config.analyzer)
         self._openings = 0
+        self._made_of: dict[str, str] = {}
+        self._model_checked = False
         self._lock = threading.RLock()
         """Held while the index changes, or is replaced by a new one; see `Follower`."""
         self._collection = ChromaCollection(collection)
@@ -147,7 +149,8 @@ class ChromaStore(CollectionStore):
             "read": reader_name(self._read),
         }
         saved = self._directory is not None and self._openings == 1 and side.load(self._directory, made_of)
-        checked = bool(saved and side.snapshot.rows.living) or self._check_model()
+        known = self._model_checked and self._made_of == made_of  # only replaced records are dropped from the index
+        checked = known or bool(saved and side.snapshot.rows.living) or self._check_model()
         follower = Follower(side, self._sync_seconds, self._lock)
         follower.compare_ids()  # records that were replaced are found later, by comparing records
         self._side, self._made_of = side, made_of  # set last, so that an error above changes nothing
@@ -197,7 +200,10 @@ class ChromaStore(CollectionStore):
                     self._begin()
             finally:
                 self._lock.release()
-        self._follower.follow(always=always)
+        follower = None
+        while follower is not self._follower:  # repeated if another thread has replaced the index meanwhile
+            follower = self._follower
+            follower.follow(always=always)
         if not self._model_checked and len(self._side):  # the collection was empty until now
             self._model_checked = self._check_model()
 
