@@ -12,7 +12,10 @@ import pytest
 
 from umi_common import DualRetriever, UmiConfig
 from umi_common.sim import HashEmbedder, ScriptedLLM
+from umi_common.stores.embedded import core
+from umi_common.stores.embedded.core import Indexes
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.ledger.history import Change
 from umi_common.types import Chunk
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
@@ -322,3 +325,35 @@ def test_no_face_shows_another_tenants_text_while_ids_change_tenants(face):
             thread.join()
     assert shown
     assert not [text for text in shown if "bob" in text]
+
+
+def test_a_search_whose_chunk_is_replaced_does_not_wait_until_the_indexes_are_built_again(monkeypatch):
+    monkeypatch.setattr(core, "DEAD_ROWS_MAX", 0)
+    stored, seen, end = threading.Event(), threading.Event(), threading.Event()
+    apply, load = Indexes.apply, Indexes.load
+
+    def slow_apply(self: Indexes, change: Change) -> None:
+        stored.set()
+        seen.wait(10)
+        apply(self, change)
+
+    def slow_load(self: Indexes, *, fresh: bool = False) -> None:
+        end.wait(10)
+        load(self, fresh=fresh)
+
+    with HybridStore.open(embedder=HashEmbedder(32)) as store, DualRetriever(store) as umi:
+        store.add([chunk(0, "ann")])
+        store.add([chunk(0, "eve")])
+        monkeypatch.setattr(Indexes, "apply", slow_apply)
+        monkeypatch.setattr(Indexes, "load", slow_load)
+        writer = threading.Thread(target=lambda: store.add([chunk(0, "bob")]))
+        writer.start()
+        assert stored.wait(10)
+        threading.Timer(0.2, seen.set).start()
+        begun = time.monotonic()
+        hits = umi.search("red boat", now=NOW).hits
+        took = time.monotonic() - begun
+        end.set()
+        writer.join()
+    assert [hit.chunk.text for hit in hits] == ["The red boat of bob, number 0."]
+    assert took < 5

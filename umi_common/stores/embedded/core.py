@@ -37,6 +37,9 @@ from umi_common.stores.rows.rows import DEAD_ROWS_MAX, UNKNOWN, RowTable
 from umi_common.stores.search_counts import DirectoryCounter
 from umi_common.types import Chunk
 
+WRITE_WATCHED_SECONDS = 0.01
+"""A search whose chunk was just replaced looks at this interval whether the write is in the snapshot."""
+
 
 class Indexes:
     """Rows, vectors, both search arms and metadata columns of one open store.
@@ -306,15 +309,22 @@ class Core:
     def lost(self, seqs: Sequence[int]) -> list[int]:
         """The sequence numbers in `seqs` that no write has deleted; the caller did not find their rows in the ledger.
 
-        Waits for a running write of this process, and reads the commits of other processes.
+        Waits until a running write of this process ends, or is in the snapshot, and reads the commits of others.
         """
-        rows = self.indexes.snapshot.rows
-        if not seqs or not rows.among(seqs, rows.alive):
+        if not self._living(seqs):
             return []
-        with self.writing:
+        while not self.writing.acquire(timeout=WRITE_WATCHED_SECONDS):
+            if not self._living(seqs):  # the write goes on: it saves the indexes, or builds them again
+                return []
+        try:
             self.indexes.follow()
-            rows = self.indexes.snapshot.rows
-            return rows.among(seqs, rows.alive)
+            return self._living(seqs)
+        finally:
+            self.writing.release()
+
+    def _living(self, seqs: Sequence[int]) -> list[int]:
+        rows = self.indexes.snapshot.rows
+        return rows.among(seqs, rows.alive)
 
     def close(self) -> None:
         """Save the indexes, close the ledger and release the lock. Called once, after the last handle was closed."""
