@@ -20,7 +20,7 @@ FLOORS = (
     ("errors",),
     ("types",),
     ("pool", "config", "progress", "filters", "times"),
-    ("decay",),
+    ("decay", "number_names"),
     ("protocols", "_settings"),
     ("runtime",),
     ("embedders", "frameworks/records", "sim"),

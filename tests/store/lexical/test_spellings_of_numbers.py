@@ -77,7 +77,7 @@ SAME = {
     "voltage": ("3.3V", "3.3 V", "3.3 volts", "U=3.3V;"),
     "power": ("1.5 kW", "1500 W", "1500W", "1,500 watts", "1.5kw"),
     "current": ("0.5 A", "500 mA", "500mA", "0,5A", "0.5 amps"),
-    "charge": ("5000mAh", "5 Ah", "5,000 mAh", "5Ah"),
+    "charge": ("5000mAh", "5 Ah", "5,000 mAh", "5Ah", "5000 mAhs"),
     "memory": ("2 TB", "2000GB", "2TB", "2,000 gigabytes"),
     "frequency": ("2.4 GHz", "2400 MHz", "2.4ghz"),
     "micrometres": ("10um", "10 um", "10 μm", "0.01 mm", "10 micrometres"),

@@ -19,7 +19,7 @@ from datetime import datetime
 
 from umi_common.query.time import dates, relative, vocabulary
 from umi_common.query.time.spans import SEASONS, CalendarPeriod
-from umi_common.query.time.vocabulary import DAY_ORDINALS, MONTHS, NUMBERS, ORDINALS, WEEKDAYS, Words, words_of
+from umi_common.query.time.vocabulary import DAY_ORDINALS, MONTHS, NUMBERS, WEEKDAYS, Words, words_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,9 @@ _RECURRENT = rf"(?:{_PART_OF})?(?:{_LONG_MONTH}|{_QUARTER}|{_HOLIDAY})"
 _IN = r"(?:in|during|since|before|after|until|till|throughout|through|over|around) (?:the )?"
 THAN = r"(?:earlier|later|older|newer) than"
 _BEFORE_YEAR = rf"(?:{_PART_OF}|{_IN}|(?:by|from|of|between|and|(?:prior |up )?to|as of|for|the year|{THAN}) )"
-_NTH = rf"(?P<nth>{'|'.join(ORDINALS)}|[1-5]{_TH}|last)"
+_NTH = rf"(?P<nth>{'|'.join(DAY_ORDINALS[:5])}|[1-5]{_TH}|last)"
 """Which of a month's weeks or weekdays: "the last Friday of May"."""
-_QUARTERS = rf"{'|'.join(ORDINALS[:4])}|[1-4]{_TH}|(?<!second\s)(?<!third\s)(?<!to\s)last"
+_QUARTERS = rf"{'|'.join(DAY_ORDINALS[:4])}|[1-4]{_TH}|(?<!second\s)(?<!third\s)(?<!to\s)last"
 """Which of a year's quarters: "third"; not the "last" of "second to last"."""
 _NOT_OF = rf"(?! of (?:(?:the|last|this|next) )?(?:{_NAME}|year|month|quarter)\b)"
 """Stands behind units that end or begin now. It does not match before a longer period: "the last two weeks" of May."""

@@ -21,7 +21,7 @@ from umi_common.query.time.dates import of_year
 from umi_common.query.time.grammar import MONTH, MONTH_START, YEAR
 from umi_common.query.time.other_languages import MONTH_NAMES
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import DECADES, MONTHS, ORDINALS, WEEKDAYS, Words
+from umi_common.query.time.vocabulary import DAY_ORDINALS, DECADES, MONTHS, WEEKDAYS, Words
 from umi_common.types import TimeRange
 
 CHARACTERS_READ = 100_000
@@ -188,7 +188,7 @@ _FORMS = {
     "[qfst]": (
         rf"q(?P<quarter>[1-4])[\s/-]{{0,2}}(?:(?:fy\s?)?{_Y}(?!\d)|(?:fy\s?|['\u2019])(?P<year>\d\d)(?!\w))",  # Q1 FY23
         rf"(?:fy|fiscal\s(?:year\s)?)\s?['\u2019]?(?P<year>{YEAR}|\d\d)(?:[\s/-]q(?P<quarter>[1-4]))?(?!\w)",  # FY23
-        rf"(?P<quarter>{'|'.join(ORDINALS[:4])})[\s-]quarter\s(?:of\s)?{_Y}(?!\w)",  # third quarter of 2023
+        rf"(?P<quarter>{'|'.join(DAY_ORDINALS[:4])})[\s-]quarter\s(?:of\s)?{_Y}(?!\w)",  # third quarter of 2023
     ),
 }
 """Patterns of dates, by a pattern of their beginning, which is tested first to save time. Of the patterns that match at

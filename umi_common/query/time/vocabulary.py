@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from umi_common import times
+from umi_common.number_names import BELOW_100, ORDINALS
 from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
 
@@ -18,17 +19,11 @@ def _list(words: str) -> list[str]:
 
 MONTHS = _list("january february march april may june july august september october november december")
 WEEKDAYS = _list("monday tuesday wednesday thursday friday saturday sunday")
-NUMBERS = _list(
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty"
-)
+NUMBERS = list(BELOW_100)[:21]
+"""From "zero" to "twenty"."""
 DECADES = _list("twenties thirties forties fifties sixties seventies eighties nineties")
-DAY_ORDINALS = _list(
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
-    "sixteenth seventeenth eighteenth nineteenth twentieth"
-)
-DAY_ORDINALS += [*(f"twenty-{name}" for name in DAY_ORDINALS[:9]), "thirtieth", "thirty-first"]
-ORDINALS = DAY_ORDINALS[:5]
+_FIRST_TO_20TH = list(ORDINALS)[:20]
+DAY_ORDINALS = [*_FIRST_TO_20TH, *(f"twenty-{name}" for name in _FIRST_TO_20TH[:9]), "thirtieth", "thirty-first"]
 SINCE = "seit|sinds|depuis|desde"
 """A pattern of the words for "since" in other languages."""
 VAGUE_COUNTS = {"couple": (3, 1), "few": (5, 2), "several": (8, 3)}

@@ -57,11 +57,11 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from umi_common.number_names import DIGITS_OF, ORDINAL_ENDINGS
 from umi_common.pool import Bools
 from umi_common.runtime.forks import cached_property
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best, inserted
-from umi_common.search.reorder.numbers import DIGITS_OF, ORDINAL_ENDINGS
 from umi_common.search.reorder.sources.next_chunks import asks
 from umi_common.search.reorder.words import TEXTS_KEPT, with_plain_signs, words_in
 from umi_common.stores.lexical.languages import NEGATIONS, all_function_words

@@ -32,19 +32,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from umi_common.number_names import ORDINAL_ENDINGS, digits_of, names_replaced
 from umi_common.pool import Floats, Ints, Pool
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, FAR_CANDIDATES, Best
 from umi_common.search.reorder.numbers import (
     LETTERS_AND_NUMBER,
-    ORDINAL_ENDINGS,
     SEVERAL_PARTS,
     canonical,
     in_digits,
     labelled_numbers,
     numbers_sought,
     reader_of_numbers,
-    spelled_in_digits,
 )
 from umi_common.search.reorder.words import (
     DIGITS,
@@ -104,7 +103,8 @@ class QueryPairs(NamedTuple):
     function words, only those of `NUMBER_WORDS` are labels."""
     terms_of: TermsOf
     read: Callable[[str], str]
-    """`numbers.reader_of_numbers` and `numbers.spelled_in_digits`, by which the texts are read."""
+    """`numbers.reader_of_numbers`, by which the texts are read. Names of several words are then in digits: "chapter 25"
+    for "chapter twenty-five". `numbers` finds a name of one word, and tells it from digits: "one of them"."""
 
 
 def candidates_read(pool: Pool, order: Ints) -> int:
@@ -128,7 +128,11 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
         ]
     )
     labels = _labels_of_numbers(query, found, terms_of)
-    return QueryPairs(found, pairs, labels, terms_of, lambda text: spelled_in_digits(read(text))) if pairs else None
+    return (
+        QueryPairs(found, pairs, labels, terms_of, lambda text: names_replaced(read(text), digits_of))
+        if pairs
+        else None
+    )
 
 
 def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, re.Pattern[str]]:

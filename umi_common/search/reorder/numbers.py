@@ -7,10 +7,10 @@ parts ("v3.2"). The query may name it ("night eight"). These forms of a number a
     "HIS 258"        "HIS258"
     "Henry 8"        "Henry VIII", up to "XXXIX"
     "42nd"           "42", "forty-two", "forty-second"
-    "80 cm"          "80cm", "0.8 m": see `reader_of_numbers`
+    "80 cm"          "80cm", "0.8 m": see `reader_of_measures`
     "5-10"           "5 to 10", "between 5 and 10": a range
     "5:10"           "5 (10)", for "chapter 5, verse 10" or "verse 10 of chapter 5": labelled numbers
-    "17:30"          "5:30 pm", "17h30": see `reader_of_times`
+    "17:30"          "5:30 pm", "17h30": see `reader_of_measures`
 """
 
 from __future__ import annotations
@@ -20,21 +20,16 @@ from collections.abc import Callable
 from itertools import pairwise
 from unicodedata import category
 
-from umi_common.query.time.vocabulary import DAY_ORDINALS
+from umi_common.number_names import DIGITS_OF, NUMBER_NAME, digits_of
 from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, words_in
 from umi_common.stores.lexical.languages import ENGLISH, all_function_words, function_words
 from umi_common.stores.lexical.numbers_in_text import (
     BASE_UNITS,
-    BELOW_100,
     MEASURE,
     NUMBERED,
-    SPELLED,
     in_24_hours,
     in_base_units,
-    may_hold_spelled,
-    spelled_number,
 )
-from umi_common.times import with_plain_letters
 
 SEVERAL_PARTS = re.compile(rf"\d(?:[.,:-]\d|(?:{BASE_UNITS})\b)")
 """The sign between two parts of a number or code, with a digit on each side; or a unit of `in_base_units`."""
@@ -57,22 +52,6 @@ BESIDE_DIGITS = re.compile(r"v(?=\d+\.\d)|(?<=\d)(?:st|nd|rd|th)$", re.IGNORECAS
 """The v before a version, and the ending of an ordinal."""
 LETTERS_AND_NUMBER = re.compile(r"[^\W\d_]{2,}(\d{3,})")
 """A code of one word, such as "HIS258". With fewer digits it is mostly a name: "Python3", "utf8"."""
-TENS = [name for name, number in BELOW_100.items() if number >= 20]
-ORDINALS = dict(zip([*DAY_ORDINALS[:19], *(f"{name[:-1]}ieth" for name in TENS)], BELOW_100.values(), strict=True))
-"""Ordinal of one word -> its number: 2 for "second", 40 for "fortieth"."""
-ORDINAL_ENDINGS = ("st", "nd", "rd", "th")
-"""How an ordinal ends, in digits or as a name; the name of no other number in `DIGITS_OF` ends so."""
-DIGITS_OF = {
-    **{name: f"{number}" for name, number in {"zero": 0, **BELOW_100, **ORDINALS}.items()},
-    **{f"{number}{ending}": f"{number}" for number in range(1, 100) for ending in ORDINAL_ENDINGS},
-}
-"""Number or ordinal of one word -> its digits: "4" for "four", "fourth" and "4th"."""
-NUMBER_NAME = re.compile(
-    rf"\b(?=[efnostz])(?:{SPELLED.pattern}"
-    rf"|(?<![\w-])(?:{'|'.join(['zero', *BELOW_100, *list(ORDINALS)[1:]])})(?![\w-]))",
-    re.IGNORECASE,
-)
-"""A name of a number or an ordinal below 100, or a number with a name of `SPELLED`. "First" is mostly no number."""
 ROMAN = {
     tens + ones: f"{10 * ten + one}"
     for ten, tens in enumerate(("", "x", "xx", "xxx"))
@@ -89,45 +68,30 @@ BEFORE_ONE = re.compile(rf"(?<![^\W\d_])([^\W\d_]+) (?:1|{ROMAN_ONE})(?!\w|[.,:-
 """The word before 1 or I."""
 
 
-def in_digits(query: str) -> str:
-    """A query with its number names in digits: "night eight" as "night 8". A quantity, which no label precedes, stays:
-    "two events", "in two events"."""
-
-    def digits_of(name: re.Match[str]) -> str:
-        digits = _digits_of(name)
-        is_quantity = all_function_words().issuperset(words_in(query[: name.start()])[-1:])
-        return name[0] if is_quantity and digits.isdecimal() else digits
-
-    return NUMBER_NAME.sub(digits_of, query)
-
-
-def spelled_in_digits(text: str) -> str:
-    """A text with its number names of several words in digits: "chapter 25" for "chapter twenty-five". A name of one
-    word stays, because `numbers_sought` finds it, and tells it from digits: "one of them"."""
-    if not may_hold_spelled(text):
-        return text
-    return NUMBER_NAME.sub(lambda name: name[0] if name[0].isalpha() else _digits_of(name), text)
-
-
-def reader_of_times(query: str) -> Callable[[str], str]:
-    """The function by which a query and texts are read, so that times of day have one form: `in_24_hours`, or `str` if
-    the query has none."""
-    return in_24_hours if TIME.search(in_24_hours(query)) else str
-
-
 def reader_of_measures(query: str) -> Callable[[str], str]:
-    """The function by which a query and texts are read, so that times of day have one form, as by `reader_of_times`,
-    and, if the query has a measure and no range, measures: "800mm" for "80 cm"."""
-    of_times = reader_of_times(query)
+    """The function by which a query and texts are read, so that times of day and measures have one form: "17:30" for
+    "5:30 pm", "800mm" for "80 cm". Times stay as they are if the query has none, measures also if it has a range."""
+    of_times = in_24_hours if TIME.search(in_24_hours(query)) else str
     has_measures = MEASURE.search(of_times(query)) and not ranges_in(query)
     return (lambda text: in_base_units(of_times(text))) if has_measures else of_times
 
 
 def reader_of_numbers(query: str) -> Callable[[str], str]:
-    """The function by which a query and texts are read, so that their numbers have one form, as by `reader_of_measures`
-    and "4 pcs" for "4pcs"."""
+    """`reader_of_measures`, by which "4pcs" is also read as "4 pcs"."""
     read = reader_of_measures(query)
     return lambda text: read(JOINED_WORD.sub(r"\g<0> ", text))
+
+
+def in_digits(query: str) -> str:
+    """A query with its number names in digits: "night eight" as "night 8". A quantity, which no label precedes, stays:
+    "two events", "in two events"."""
+
+    def replaced(name: re.Match[str]) -> str:
+        digits = digits_of(name[0])
+        is_quantity = all_function_words().issuperset(words_in(query[: name.start()])[-1:])
+        return name[0] if is_quantity and digits.isdecimal() else digits
+
+    return NUMBER_NAME.sub(replaced, query)
 
 
 def numbers_sought(query: str) -> re.Pattern[str] | None:
@@ -149,28 +113,6 @@ def numbers_sought(query: str) -> re.Pattern[str] | None:
     return re.compile(rf"(?:{either})(?!\w|[.,:-]\d)", re.IGNORECASE) if either else None
 
 
-def _numbers(query: str) -> list[str]:
-    """The query's distinct numbers, at most `PARTS_MAX`. Of those that begin alike, the longest comes first, because
-    the first alternative of a pattern that matches counts."""
-    parts: list[str] = []
-    for word in filter(DIGITS.search, query.split()):
-        parts += [word] if any(map(str.isalpha, word)) else word.split("/")
-    parts = [code[1] if (code := LETTERS_AND_NUMBER.fullmatch(part)) else part for part in map(bare, parts)]
-    distinct = list(dict.fromkeys([*map(canonical, filter(_is_number, parts)), *_roman_numbers(query)]))
-    return sorted(distinct[:PARTS_MAX], key=len, reverse=True)
-
-
-def _digits_of(name: re.Match[str]) -> str:
-    """A number name in digits: "25" for "twenty-five", "42th" for "forty-second"."""
-    words = with_plain_letters(name[0]).lower()
-    return f"{DIGITS_OF.get(words) or spelled_number(words)}{'th' if words.endswith(tuple(ORDINALS)) else ''}"
-
-
-def ranges_in(text: str) -> list[str]:
-    """A pattern of each range of a text, which matches all its forms."""
-    return [f"{low}{RANGE_SIGN}{high}" for low, high in RANGE.findall(text) if int(low) < int(high)]
-
-
 def labelled_numbers(query: str) -> list[tuple[str, str]]:
     """At most `PARTS_MAX` pairs of labelled numbers beside each other in the query, that of the larger unit first.
 
@@ -188,17 +130,32 @@ def labelled_numbers(query: str) -> list[tuple[str, str]]:
     return several[:PARTS_MAX]
 
 
-def _letters(query: str) -> list[str]:
-    """Patterns of the query's single letters, without "I" and small letters that are a function word of any language,
-    such as "a" and the Spanish "y"; a capital finds only a capital."""
-    # A letter before a combining mark, such as a vowel sign of Hindi, which `\w` does not match, begins a word.
-    found = [each[0] for each in LETTER.finditer(f"{query} ") if category(each.string[each.end()])[0] != "M"]
-    letters = [letter for letter in dict.fromkeys(found) if letter != "I"]
-    return [
-        f"(?-i:{letter})" if letter.isupper() else letter
-        for letter in letters[:PARTS_MAX]
-        if letter.isupper() or letter not in all_function_words()
-    ]
+def ranges_in(text: str) -> list[str]:
+    """A pattern of each range of a text, which matches all its forms."""
+    return [f"{low}{RANGE_SIGN}{high}" for low, high in RANGE.findall(text) if int(low) < int(high)]
+
+
+def _numbers(query: str) -> list[str]:
+    """The query's distinct numbers, at most `PARTS_MAX`. Of those that begin alike, the longest comes first, because
+    the first alternative of a pattern that matches counts."""
+    parts = [part for word in filter(DIGITS.search, query.split()) for part in _parts_of(word)]
+    distinct = list(dict.fromkeys([*map(canonical, filter(_is_number, parts)), *_roman_numbers(query)]))
+    return sorted(distinct[:PARTS_MAX], key=len, reverse=True)
+
+
+def _parts_of(word: str) -> list[str]:
+    """The parts of a word that may be numbers: "3" and "2024" of "(3/2024)", "258" of "HIS258"."""
+    if any(map(str.isalpha, word)):
+        code = LETTERS_AND_NUMBER.fullmatch(bare(word))
+        return [code[1] if code else bare(word)]
+    return list(map(bare, word.split("/")))
+
+
+def _is_number(part: str) -> bool:
+    """Whether a word has digits and no letter, except perhaps one at its end, or is a code of several parts."""
+    if ENDS_IN_A_LETTER.fullmatch(part) or SEVERAL_PARTS.search(part):
+        return True
+    return DIGITS.search(part) is not None and not any(map(str.isalpha, canonical(part)))
 
 
 def _roman_numbers(query: str) -> list[str]:
@@ -212,25 +169,39 @@ def _roman_numbers(query: str) -> list[str]:
     ]
 
 
-def _in_roman(number: str, query: str) -> list[str]:
-    """Patterns of a number in Roman digits; "I" is one only behind a word that stands before the number in the query,
-    with a capital letter or of `NUMBERED`: "Phonetics I" for "phonetics 1", "chapter I"."""
-    roman, english = IN_ROMAN[number], function_words([ENGLISH])
-    if number == "1":
-        words = [word for word in BEFORE_ONE.findall(query)[:PARTS_MAX] if word.lower() not in english]
-        forms = dict.fromkeys(form for word in words for form in (word.capitalize(), word.upper()))
-        small = NUMBERED.intersection(map(str.lower, words))
-        return [rf"(?-i:(?<=\b{form} ){'I' if form in forms else ROMAN_ONE})" for form in (*forms, *sorted(small))]
-    return [f"(?-i:{roman.upper()})" if roman in ("v", "x", "vi") else roman]
-
-
-def _is_number(part: str) -> bool:
-    """Whether a word has digits and no letter, except perhaps one at its end, or is a code of several parts."""
-    if ENDS_IN_A_LETTER.fullmatch(part) or SEVERAL_PARTS.search(part):
-        return True
-    return DIGITS.search(part) is not None and not any(map(str.isalpha, canonical(part)))
-
-
 def canonical(number: str) -> str:
     """The one form of a number: "14" for "xiv", "2" for "two", "second" and "2nd", "3.2" for "v3.2"."""
     return ROMAN.get(number) or DIGITS_OF.get(number) or BESIDE_DIGITS.sub("", number)
+
+
+def _in_roman(number: str, query: str) -> list[str]:
+    """Patterns of a number in Roman digits; those of "1" depend on the query."""
+    roman = IN_ROMAN[number]
+    if roman == "i":
+        return _roman_ones(query)
+    return [f"(?-i:{roman.upper()})" if roman in ("v", "x", "vi") else roman]
+
+
+def _roman_ones(query: str) -> list[str]:
+    """Patterns of "I" behind a word that stands before 1 or I in the query. The word has a capital letter, or is one of
+    `NUMBERED`: "Phonetics I" for "phonetics 1", "chapter I" for "chapter 1"."""
+    english = function_words([ENGLISH])
+    words = [word for word in BEFORE_ONE.findall(query)[:PARTS_MAX] if word.lower() not in english]
+    capital = dict.fromkeys(form for word in words for form in (word.capitalize(), word.upper()))
+    numbered = sorted(NUMBERED.intersection(map(str.lower, words)))
+    behind_capital = (rf"(?-i:(?<=\b{word} )I)" for word in capital)
+    behind_numbered = (rf"(?-i:(?<=\b{word} ){ROMAN_ONE})" for word in numbered)
+    return [*behind_capital, *behind_numbered]
+
+
+def _letters(query: str) -> list[str]:
+    """Patterns of the query's single letters, without "I" and small letters that are a function word of any language,
+    such as "a" and the Spanish "y"; a capital finds only a capital."""
+    # A letter before a combining mark, such as a vowel sign of Hindi, which `\w` does not match, begins a word.
+    found = [each[0] for each in LETTER.finditer(f"{query} ") if category(each.string[each.end()])[0] != "M"]
+    letters = [letter for letter in dict.fromkeys(found) if letter != "I"]
+    return [
+        f"(?-i:{letter})" if letter.isupper() else letter
+        for letter in letters[:PARTS_MAX]
+        if letter.isupper() or letter not in all_function_words()
+    ]

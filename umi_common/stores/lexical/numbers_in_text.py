@@ -3,22 +3,22 @@
 The forms are inserted in a text before it is split at white space. Those of one token are in `numbers_in_tokens`.
 
     written                                     inserted behind it
+    insur- ance (on two lines)                  insurance
+    Part V                                      5
+    twenty-six   twenty-sixth                   26
+    nine thousand                               9000
+    1.96 m   196cm   1,960 millimetres          1960mm
+    1.5 kW   1500W   12 V   12V                 1500w   12000mv
+    $1.5M   1.5 million   1,5 Mio               1500000
+    20 x 30   20×30   20 by 30                  20x30
     IBAN DE04 2589 5385                         DE0425895385
     +49 30 555 0199                             49305550199
     14 630,99                                   14630.99
     6:06 pm                                     18:06
     18h06   18.06 Uhr   1806 hrs   午後6時6分     18:06
     6 pm   18h   18 Uhr                         18:00
-    $1.5M   1.5 million   1,5 Mio               1500000
-    nine thousand                               9000
-    twenty-six   twenty-sixth                   26
-    20 x 30   20×30   20 by 30                  20x30
-    1.96 m   196cm   1,960 millimetres          1960mm
-    1.5 kW   1500W   12 V   12V                 1500w   12000mv
-    Part V                                      5
-    insur- ance (on two lines)                  insurance
 
-In "minus 10 °C", a "-" is inserted before the 10.
+In "minus 10 °C", a "-" is inserted before the 10. The forms follow below in this order; `_STEPS` are at the end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache, partial
+from typing import NamedTuple
 
+from umi_common.number_names import names_replaced, number_of
 from umi_common.stores.lexical.numbers_in_tokens import may_be_date
 from umi_common.times import MONTHS, with_plain_letters
 
@@ -48,12 +50,11 @@ def with_common_forms(text: str) -> str:
     text = _ROMAN_DIGIT.sub(partial(_and_form, _decimal), text)
     if "inus " in text:
         text = _MINUS.sub(r"\g<0>-", text)
-    if may_hold_spelled(text):
-        text = SPELLED.sub(lambda spelled: f"{spelled[0]} {spelled_number(spelled[0])}", text)
+    text = names_replaced(text, lambda name: f"{name} {number_of(name)}")
     if _HINT.search(text) is not None:
-        for hint, pattern, form in (*_STEPS, *_STEPS_OF_TIMES):
-            if hint.search(text) is not None:
-                text = pattern.sub(partial(_and_form, form), text)
+        for step in (*_STEPS, *_STEPS_OF_TIMES):
+            if step.hint.search(text) is not None:
+                text = step.pattern.sub(partial(_and_form, step.form), text)
     return text
 
 
@@ -63,18 +64,27 @@ def _and_form(form: Form, number: re.Match[str]) -> str:
     return f"{number[0]} {inserted}" if inserted else number[0]
 
 
+def in_common_forms(text: str) -> str:
+    """The text with the common form in place of each measure, time of day and number of several words: "1960mm", with
+    `WHOLE` before it, for "1.96 m", "18:06" for "6:06 pm", and "42" for "forty-second"."""
+    text = names_replaced(text, lambda name: f"{number_of(name)}")
+    return MEASURE.sub(lambda measure: f" {WHOLE}{_in_base_unit(measure)} ", in_24_hours(text))
+
+
 @lru_cache(TEXTS_KEPT)
 def in_base_units(text: str) -> str:
     """The text with each measure in a base unit: "1960mm" in place of "1.96 m"."""
     return MEASURE.sub(_in_base_unit, text) if _HINT.search(text) else text
 
 
-def in_common_forms(text: str) -> str:
-    """The text with the common form in place of each measure, time of day and number of several words: "1960mm", with
-    `WHOLE` before it, for "1.96 m", "18:06" for "6:06 pm", and "42" for "forty-second"."""
-    if may_hold_spelled(text):
-        text = SPELLED.sub(lambda spelled: f"{spelled_number(spelled[0])}", text)
-    return MEASURE.sub(lambda measure: f" {WHOLE}{_in_base_unit(measure)} ", in_24_hours(text))
+@lru_cache(TEXTS_KEPT)
+def in_24_hours(text: str) -> str:
+    """A text with its times of day in one form: "17:30" for "5:30 pm" and "17h30", "9:00" for "9 am" and "09:00". What
+    is `_DOUBTFUL` stays as it is."""
+    for step in _STEPS_OF_TIMES:
+        if step.hint.search(text) is not None:
+            text = step.pattern.sub(partial(_unless_doubtful, step.form), text)
+    return _ZERO_OF_HOUR.sub("", text)
 
 
 def days_in_words(text: str) -> list[str]:
@@ -95,6 +105,131 @@ _CUT_WORD = re.compile(r"([^\W\d_]{2,40})-\r?\n\s*([^\W\d_]{2,40})")
 """A word cut at the end of a line, as in a PDF. It also matches "long-" at the end of a line before "term", so that
 "longterm" is indexed, too."""
 _MINUS = re.compile(r"[mM]inus (?=\d)")
+
+_ROMAN_DIGIT = re.compile(r" [IVXivx](?!\w|['.-]\w)")
+"""A space and a Roman number of one digit. Queries find longer ones by a line of word_forms.txt, such as "2 two ii"."""
+_ROMAN = {"I": "1", "V": "5", "X": "10"}
+NUMBERED = frozenset(
+    (  # noqa: SIM905 a list would take forty lines
+        "act annex appendix article book chapter class clause division figure group level lesson paragraph part phase "
+        "schedule section stage step table title type unit volume war kapitel teil artikel band anhang klasse stufe "
+        "typ chapitre partie tome annexe livre capítulo parte tomo capitolo"
+    ).split()
+)
+"""Words after which I, V or X is a Roman number; after other words it is mostly a pronoun or part of a name."""
+_NUMBERED_LENGTH = max(map(len, NUMBERED)) + 1
+"""Length of the longest word of `NUMBERED` and the space before it, in characters."""
+
+
+def _decimal(digit: re.Match[str]) -> str:
+    """For " V" behind a word of `NUMBERED`, as in "Part V": "5"; else ""."""
+    before = digit.string[max(digit.start() - _NUMBERED_LENGTH, 0) : digit.start()].rpartition(" ")[2]
+    return _ROMAN[digit[0][1:].upper()] if before.lower() in NUMBERED else ""
+
+
+_UNITS = {
+    name: (base, power)
+    for base, power, names in (
+        ("mm", -3, "µm μm micrometre micrometer mikrometer micromètre micrómetro micrometro micrometri um"),
+        ("mm", 0, "mm millimetre millimeter millimètre milímetro millimetro millimetri"),
+        ("mm", 1, "cm centimetre centimeter zentimeter centimètre centímetro centimetro centimetri"),
+        ("mm", 2, "dm decimetre decimeter dezimeter décimètre decímetro decimetro decimetri"),
+        ("mm", 3, "m metre meter mètre metro metri"),
+        ("mm", 6, "km kilometre kilometer kilomètre kilómetro chilometro chilometri quilómetro quilômetro"),
+        ("mg", -3, "µg μg ug mcg microgram mikrogramm microgramme microgramo microgrammo microgrammi micrograma"),
+        ("mg", 0, "mg milligram milligramm milligramme miligramo milligrammo milligrammi miligrama"),
+        ("mg", 3, "g gram gramm gramme gramo grammo grammi grama"),
+        ("mg", 6, "kg kilo kilogram kilogramm kilogramme kilogramo chilogrammo chilogrammi quilograma"),
+        ("ml", -3, "µl μl ul microlitre microliter mikroliter microlitro microlitri"),
+        ("ml", 0, "ml millilitre milliliter mililitro millilitro millilitri"),
+        ("ml", 1, "cl centilitre centiliter zentiliter centilitro centilitri"),
+        ("ml", 2, "dl decilitre deciliter deziliter décilitre decilitro decilitri"),
+        ("ml", 3, "l litre liter litro litri"),
+        ("mv", 0, "mv millivolt"),
+        ("mv", 3, "v volt"),
+        ("mv", 6, "kv kilovolt"),
+        ("ma", 0, "ma milliamp milliampere"),
+        ("ma", 3, "a amp ampere"),
+        ("mah", 0, "mah"),
+        ("mah", 3, "ah"),
+        ("w", 0, "w watt"),
+        ("w", 3, "kw kilowatt"),
+        ("mb", -3, "kb kilobyte"),
+        ("mb", 0, "mb megabyte"),
+        ("mb", 3, "gb gigabyte"),
+        ("mb", 6, "tb terabyte"),
+        ("mhz", -6, "hz hertz"),
+        ("mhz", -3, "khz kilohertz"),
+        ("mhz", 0, "mhz megahertz"),
+        ("mhz", 3, "ghz gigahertz"),
+    )
+    for name in names.split()
+}
+"""Name of a unit without a plural's s or n -> (base unit, power of ten): a kg is 10 ** 6 mg. µ has two characters."""
+BASE_UNITS = "|".join(sorted({base for base, _ in _UNITS.values()}, key=len, reverse=True))
+"""A pattern of the base units."""
+_CASED_UNITS = r"[mglLVWA] | mA | (?<=\d)[vw] | (?<!\d{4}[ ])um(?![ ]\d)"
+"""The names of one letter, and two that are also words, as they count: "5 m" and "12v", but not "5 M", "12 v" or
+"1998 um 9 Uhr"."""
+_OTHER_UNITS = [name for name in sorted(_UNITS, key=len, reverse=True) if len(name) > 1 and name not in ("ma", "um")]
+MEASURE = re.compile(
+    rf"""(?P<whole> \d (?<![\w.,/:-]\d) (?<!\d[ ]\d)                     # the first digit of a number
+           (?: (?<!0)\d{{0,2}} (?:[ ,]\d{{3}})+ (?![\d,]) | \d{{0,8}} ) )   # 1,960 or 1960
+         (?: [.,](?P<fraction>\d{{1,6}}) )? [ -]?
+         (?P<unit> (?: {_CASED_UNITS} )(?!\w) | (?i:(?:{"|".join(_OTHER_UNITS)})(?=[sn]?(?!\w))) )
+         [sn]? (?![\w/^])""",
+    re.VERBOSE,
+)
+"""A number before the name of a unit: 1.96 m, 196cm, 2,349 metres, 5-litre."""
+
+
+def _term_in_base_unit(measure: re.Match[str]) -> str:
+    """For "1.96 m": "1960mm " with `WHOLE` before it; "" for "1960mm", which is analysed to this term anyway."""
+    in_base_unit = _in_base_unit(measure)
+    has_it = _lower(measure[0]) == in_base_unit and "." not in in_base_unit
+    return "" if has_it else f"{WHOLE}{in_base_unit} "
+
+
+def _in_base_unit(measure: re.Match[str]) -> str:
+    """For "1.96 m": "1960mm"."""
+    base, power = _UNITS[_lower(measure["unit"])]
+    number = Decimal(f"{re.sub('[ ,]', '', measure['whole'])}.{measure['fraction'] or 0}").scaleb(power)
+    return f"{number.normalize():f}{base}"
+
+
+_ZEROS_OF = {
+    **dict.fromkeys(("k", "thousand", "tausend"), 3),
+    **dict.fromkeys(("m", "mn", "mln", "mio", "million", "millions", "millionen", "millones"), 6),
+    **dict.fromkeys(("b", "bn", "billion", "billions", "mrd", "milliard", "milliards", "milliarden"), 9),
+}
+"""Name of a thousand, a million or a billion -> the number of zeros in its digits."""
+_ROUND = re.compile(
+    rf"(?<![\w.,])(\d+(?:,\d{{3}})*)(?:[.,](\d{{1,3}}))?(?:([kKMB])|[ -]?((?i:{'|'.join(sorted(_ZEROS_OF))})))\b"
+)
+"""A number before a name of `_ZEROS_OF`: 1.5M, 1.5 million."""
+_CURRENCY = re.compile(r"(?:[$€£]|\b(?:EUR|USD|GBP|CHF)) ?\Z")
+"""A currency at the end of the text before a number. Without it, "1.5 m" is a length and no number of millions, and
+"5b" is a label, as in "item 5b", and no number of billions."""
+
+
+def _whole(number: re.Match[str]) -> str:
+    """For "1.5 million": "1500000"."""
+    before = number.string[max(0, number.start() - 5) : number.start()]
+    if number[0].endswith((" m", "-m", "b")) and not _CURRENCY.search(before):
+        return ""
+    whole, fraction, name = number[1].replace(",", ""), number[2] or "", _lower(number[3] or number[4])
+    return f"{whole}{fraction.ljust(_ZEROS_OF[name], '0')}".lstrip("0") or "0"
+
+
+_SIZE = re.compile(r"(?<![\w.,/-])[A-Za-z]?\d+(?:[.,]\d+)?(?:(?: ?[xX×*] ?| by )\d+(?:[.,]\d+)?){1,2}(?!\w|[.,]\d)")
+"""Two or three measures of one thing: 20 x 30, 2 by 3 by 4, M8 x 30."""
+
+
+def _by(size: re.Match[str]) -> str:
+    """For "20 by 30": "20x30"; "" for "20x30"."""
+    joined = re.sub(r" ?(?:[xX×*]|by) ?", "x", size[0]).replace(",", ".")
+    return "" if joined == size[0] else joined
+
 
 _GROUPS = re.compile(
     r"""(?<![\w.,:/-])
@@ -140,16 +275,6 @@ _ZERO_OF_HOUR = re.compile(r"0(?<![\w.,:/-]0)(?=\d:[0-5]\d(?![\w:]))")
 """The zero before an hour: 09:00."""
 
 
-@lru_cache(TEXTS_KEPT)
-def in_24_hours(text: str) -> str:
-    """A text with its times of day in one form: "17:30" for "5:30 pm" and "17h30", "9:00" for "9 am" and "09:00". What
-    is `_DOUBTFUL` stays as it is."""
-    for hint, pattern, form in _STEPS_OF_TIMES:
-        if hint.search(text) is not None:
-            text = pattern.sub(partial(_unless_doubtful, form), text)
-    return _ZERO_OF_HOUR.sub("", text)
-
-
 def _unless_doubtful(form: Form, time: re.Match[str]) -> str:
     """The form of a time; the time as it is written if it is `_DOUBTFUL`."""
     return time[0] if _DOUBTFUL.match(time.string, time.start()) else form(time).rstrip()
@@ -168,171 +293,6 @@ def _of_clock(time: re.Match[str]) -> str:
     return f"{hour + 12 if time['pm'] and hour < 12 else hour}:{minute:0>2} "
 
 
-_ZEROS_OF = {
-    **dict.fromkeys(("k", "thousand", "tausend"), 3),
-    **dict.fromkeys(("m", "mn", "mln", "mio", "million", "millions", "millionen", "millones"), 6),
-    **dict.fromkeys(("b", "bn", "billion", "billions", "mrd", "milliard", "milliards", "milliarden"), 9),
-}
-"""Name of a thousand, a million or a billion -> the number of zeros in its digits."""
-_ROUND = re.compile(
-    rf"(?<![\w.,])(\d+(?:,\d{{3}})*)(?:[.,](\d{{1,3}}))?(?:([kKMB])|[ -]?((?i:{'|'.join(sorted(_ZEROS_OF))})))\b"
-)
-"""A number before a name of `_ZEROS_OF`: 1.5M, 1.5 million."""
-_CURRENCY = re.compile(r"(?:[$€£]|\b(?:EUR|USD|GBP|CHF)) ?\Z")
-"""A currency at the end of the text before a number. Without it, "1.5 m" is a length and no number of millions, and
-"5b" is a label, as in "item 5b", and no number of billions."""
-
-
-def _whole(number: re.Match[str]) -> str:
-    """For "1.5 million": "1500000"."""
-    before = number.string[max(0, number.start() - 5) : number.start()]
-    if number[0].endswith((" m", "-m", "b")) and not _CURRENCY.search(before):
-        return ""
-    whole, fraction, name = number[1].replace(",", ""), number[2] or "", _lower(number[3] or number[4])
-    return f"{whole}{fraction.ljust(_ZEROS_OF[name], '0')}".lstrip("0") or "0"
-
-
-_UNDER_20 = (  # noqa: SIM905 a list would take twenty lines
-    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905
-_SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000}
-BELOW_100 = dict(zip([*_UNDER_20, *_TENS], [*range(1, 20), *range(20, 100, 10)], strict=True))
-"""Word -> its number, for the numbers below 100 that are one word."""
-_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth".split()  # noqa: SIM905
-_TENS_AND_ONE = rf"(?:{'|'.join(_TENS)})[ -](?:{'|'.join([*_UNDER_20[:9], *_ORDINALS])})"
-_UNDER_100 = rf"(?:{_TENS_AND_ONE}|{'|'.join(BELOW_100)})"
-SPELLED = re.compile(
-    rf"\b(?=[efnost]\w\w+[ -][efhmnost])(?:{_UNDER_100}(?: (?:{'|'.join(_SCALES)})(?: and)?(?: {_UNDER_100})?)+"
-    rf"|{_TENS_AND_ONE})\b",
-    re.IGNORECASE,
-)
-"""A number of several words: "twenty-six", "twenty-sixth", "eighteen thousand five hundred". The first letters of its
-first two words are tested first, which takes a quarter of the time."""
-_ADDED = BELOW_100 | {name: number for number, name in enumerate(_ORDINALS, 1)}
-"""Word -> the number that it adds to that of the words before it."""
-
-
-def may_hold_spelled(text: str) -> bool:
-    """Whether the text holds a word of which every match of `SPELLED` has one. Most texts hold none."""
-    return any(map(text.lower().__contains__, (*_SCALES, *_TENS)))
-
-
-def spelled_number(spelled: str) -> int:
-    """The number of a match of SPELLED or of one of BELOW_100: 9500 for "nine thousand five hundred"."""
-    total = below_1000 = 0
-    for word in re.findall("[a-z]+", _lower(spelled)):
-        if word in _ADDED:
-            below_1000 += _ADDED[word]
-        elif word == "hundred":
-            below_1000 *= 100
-        elif word in _SCALES:
-            total = total + below_1000 * _SCALES[word] if below_1000 else total * _SCALES[word]  # two thousand million
-            below_1000 = 0
-    return total + below_1000
-
-
-_SIZE = re.compile(r"(?<![\w.,/-])[A-Za-z]?\d+(?:[.,]\d+)?(?:(?: ?[xX×*] ?| by )\d+(?:[.,]\d+)?){1,2}(?!\w|[.,]\d)")
-"""Two or three measures of one thing: 20 x 30, 2 by 3 by 4, M8 x 30."""
-
-
-def _by(size: re.Match[str]) -> str:
-    """For "20 by 30": "20x30"; "" for "20x30"."""
-    joined = re.sub(r" ?(?:[xX×*]|by) ?", "x", size[0]).replace(",", ".")
-    return "" if joined == size[0] else joined
-
-
-_UNITS = {
-    name: (base, power)
-    for base, power, names in (
-        ("mm", -3, "µm μm micrometre micrometer mikrometer micromètre micrómetro micrometro micrometri um"),
-        ("mm", 0, "mm millimetre millimeter millimètre milímetro millimetro millimetri"),
-        ("mm", 1, "cm centimetre centimeter zentimeter centimètre centímetro centimetro centimetri"),
-        ("mm", 2, "dm decimetre decimeter dezimeter décimètre decímetro decimetro decimetri"),
-        ("mm", 3, "m metre meter mètre metro metri"),
-        ("mm", 6, "km kilometre kilometer kilomètre kilómetro chilometro chilometri quilómetro quilômetro"),
-        ("mg", -3, "µg μg ug mcg microgram mikrogramm microgramme microgramo microgrammo microgrammi micrograma"),
-        ("mg", 0, "mg milligram milligramm milligramme miligramo milligrammo milligrammi miligrama"),
-        ("mg", 3, "g gram gramm gramme gramo grammo grammi grama"),
-        ("mg", 6, "kg kilo kilogram kilogramm kilogramme kilogramo chilogrammo chilogrammi quilograma"),
-        ("ml", -3, "µl μl ul microlitre microliter mikroliter microlitro microlitri"),
-        ("ml", 0, "ml millilitre milliliter mililitro millilitro millilitri"),
-        ("ml", 1, "cl centilitre centiliter zentiliter centilitro centilitri"),
-        ("ml", 2, "dl decilitre deciliter deziliter décilitre decilitro decilitri"),
-        ("ml", 3, "l litre liter litro litri"),
-        ("mv", 0, "mv millivolt"),
-        ("mv", 3, "v volt"),
-        ("mv", 6, "kv kilovolt"),
-        ("ma", 0, "ma milliamp milliampere"),
-        ("ma", 3, "a amp ampere"),
-        ("mah", 0, "mah"),
-        ("mah", 3, "ah"),
-        ("w", 0, "w watt"),
-        ("w", 3, "kw kilowatt"),
-        ("mb", -3, "kb kilobyte"),
-        ("mb", 0, "mb megabyte"),
-        ("mb", 3, "gb gigabyte"),
-        ("mb", 6, "tb terabyte"),
-        ("mhz", -6, "hz hertz"),
-        ("mhz", -3, "khz kilohertz"),
-        ("mhz", 0, "mhz megahertz"),
-        ("mhz", 3, "ghz gigahertz"),
-    )
-    for name in names.split()
-}
-"""Name of a unit without a plural's s or n -> (base unit, power of ten): a kg is 10 ** 6 mg. µ has two characters."""
-BASE_UNITS = "|".join(sorted({base for base, _ in _UNITS.values()}, key=len, reverse=True))
-"""A pattern of the base units."""
-_ALSO_WORDS = frozenset({"ma", "um"})
-"""Names of units that are also words ("1998 um 9 Uhr"), and so count only as in `MEASURE`."""
-_LONG_UNITS = "|".join(sorted((name for name in _UNITS.keys() - _ALSO_WORDS if len(name) > 1), key=len, reverse=True))
-MEASURE = re.compile(
-    rf"""(?P<whole> \d (?<![\w.,/:-]\d) (?<!\d[ ]\d)                     # the first digit of a number
-           (?: (?<!0)\d{{0,2}} (?:[ ,]\d{{3}})+ (?![\d,]) | \d{{0,8}} ) )   # 1,960 or 1960
-         (?: [.,](?P<fraction>\d{{1,6}}) )? [ -]?
-         (?P<unit> (?: [mglLVWA] | mA | (?<=\d)[vw] | (?<!\d{{4}}[ ])um(?![ ]\d) )(?!\w)
-           | (?i:(?:{_LONG_UNITS})(?=[sn]?(?!\w))) ) [sn]? (?![\w/^])""",
-    re.VERBOSE,
-)
-"""A number before the name of a unit: 1.96 m, 196cm, 2,349 metres, 5-litre."""
-
-
-def _term_in_base_unit(measure: re.Match[str]) -> str:
-    """For "1.96 m": "1960mm " with `WHOLE` before it; "" for "1960mm", which is analysed to this term anyway."""
-    in_base_unit = _in_base_unit(measure)
-    has_it = _lower(measure[0]) == in_base_unit and "." not in in_base_unit
-    return "" if has_it else f"{WHOLE}{in_base_unit} "
-
-
-def _in_base_unit(measure: re.Match[str]) -> str:
-    """For "1.96 m": "1960mm"."""
-    base, power = _UNITS[_lower(measure["unit"])]
-    number = Decimal(f"{re.sub('[ ,]', '', measure['whole'])}.{measure['fraction'] or 0}").scaleb(power)
-    return f"{number.normalize():f}{base}"
-
-
-_ROMAN_DIGIT = re.compile(r" [IVXivx](?!\w|['.-]\w)")
-"""A space and a Roman number of one digit. Queries find longer ones by a line of word_forms.txt, such as "2 two ii"."""
-_ROMAN = {"I": "1", "V": "5", "X": "10"}
-NUMBERED = frozenset(
-    (  # noqa: SIM905 a list would take forty lines
-        "act annex appendix article book chapter class clause division figure group level lesson paragraph part phase "
-        "schedule section stage step table title type unit volume war kapitel teil artikel band anhang klasse stufe "
-        "typ chapitre partie tome annexe livre capítulo parte tomo capitolo"
-    ).split()
-)
-"""Words after which I, V or X is a Roman number; after other words it is mostly a pronoun or part of a name."""
-_NUMBERED_LENGTH = max(map(len, NUMBERED)) + 1
-"""Length of the longest word of `NUMBERED` and the space before it, in characters."""
-
-
-def _decimal(digit: re.Match[str]) -> str:
-    """For " V" behind a word of `NUMBERED`, as in "Part V": "5"; else ""."""
-    before = digit.string[max(digit.start() - _NUMBERED_LENGTH, 0) : digit.start()].rpartition(" ")[2]
-    return _ROMAN[digit[0][1:].upper()] if before.lower() in NUMBERED else ""
-
-
 _MONTH = rf"(?P<{{}}>{'|'.join(MONTHS)})[a-zä]{{{{0,6}}}}\.?"
 _DATE_IN_WORDS = re.compile(
     rf"(?<![\w.,/:-])(?:(?P<day>\d\d?)(?:st|nd|rd|th|\.)?[ -](?:of )?{_MONTH.format('month')}"
@@ -343,20 +303,24 @@ _DATE_IN_WORDS = re.compile(
 "septembre" counts, too."""
 
 
-def _step(hint: str, pattern: re.Pattern[str], form: Form) -> tuple[re.Pattern[str], re.Pattern[str], Form]:
-    """(hint, pattern, form). `hint`, found after a digit, is in each text in which `pattern` finds a number with a
-    form, and is found much faster."""
-    return re.compile(rf"\d (?: {hint} )", re.VERBOSE), pattern, form
+class Step(NamedTuple):
+    """How the numbers of one kind are found in a text."""
+
+    hint: re.Pattern[str]
+    """A pattern that is found in each text in which `pattern` finds a number with a form, and is found much faster."""
+    pattern: re.Pattern[str]
+    form: Form
 
 
+def _step(behind_digit: str, pattern: re.Pattern[str], form: Form) -> Step:
+    """A step with the hint of a digit before `behind_digit`."""
+    return Step(re.compile(rf"\d (?: {behind_digit} )", re.VERBOSE), pattern, form)
+
+
+_FIRST_LETTERS = "".join(sorted({name[0] for name in _UNITS}))
+_FIRST_THREE = "|".join(sorted({name[:3] if len(name) > 2 else rf"{name}[sn]?\b" for name in _UNITS}))
 _STEPS = (
-    _step(
-        r"[ -]?(?: A\b | (?i: [kcdmuµμ]?[mgl][sn]?\b | mcg | m(?:i[lck]|[eè]t) | [cz]ent | d[eé][cz][ií] | [ck]h?il "
-        r"| quil | gram | lit | [km]?[vw]\b | m?ah\b | ma\b | amp | um\b | [kmgt]b | [kmg]?h(?:z|ertz) | watt "
-        r"| volt | meg | gig | tera ))",
-        MEASURE,
-        _term_in_base_unit,
-    ),
+    _step(rf"[ -]?(?i: (?=[{_FIRST_LETTERS}]) (?: {_FIRST_THREE} ))", MEASURE, _term_in_base_unit),
     _step(r"[ -]?(?i: [kmb]\b | m[nilr] | b[ni] | th | ta )", _ROUND, _whole),
     _step(r"[ ]?[xX×*][ ]?\d | [ ]by[ ]\d", _SIZE, _by),
     _step(r"\)?[ ]\(?\d | (?<=[A-Z]{2}\d\d)[ ][A-Z]", _GROUPS, _joined),
@@ -366,5 +330,5 @@ _STEPS_OF_TIMES = (
     _step(r"[ ]?(?: [hH]\b | [hH][ ]?\d | h(?:ou)?rs | [uU]hr | o'c | [時时點点시] )", _CLOCK, _of_clock),
 )
 """The steps of `with_common_forms` in their order; those of times of day are the last."""
-_HINT = re.compile("|".join(hint.pattern for hint, _, _ in (*_STEPS, *_STEPS_OF_TIMES)), re.VERBOSE)
+_HINT = re.compile("|".join(step.hint.pattern for step in (*_STEPS, *_STEPS_OF_TIMES)), re.VERBOSE)
 """The hint of any step. Most texts have none, and skip all steps."""
