@@ -27,7 +27,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
-from itertools import islice
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -69,8 +69,8 @@ PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
 """Matches before digits that are the end of a longer word or number."""
 WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
 """A word, or a sign that stands for one."""
-WORD_BEHIND = re.compile(rf" ({WORD.pattern})")
-"""A space and a word."""
+TWO_WORDS = re.compile(rf"({WORD.pattern})(?: ({WORD.pattern}))?")
+"""A word, and the next one if only a space is between them."""
 NUMBER_WORDS = frozenset({"no", "nr", "num", "number", "nº", "numéro", "número", "numero", "nummer", "#"})
 """Words between a label and its number: "minutes no. 5" also holds the pair of "minutes 5"."""
 ABBREVIATION_LETTERS = (2, 3, 4)
@@ -121,32 +121,28 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     found = numbers_sought(query)
     if found is None:
         return None
-    pairs = frozenset(
-        [
-            *(pair for pair in pairs_in_text(query, found, terms_of) if pair[0] != ANY_LABEL),
-            *(((":".join(each),), ()) for each in labelled_numbers(query)),
-        ]
-    )
-    labels = _labels_of_numbers(query, found, terms_of)
-    return (
-        QueryPairs(found, pairs, labels, terms_of, lambda text: names_replaced(read(text), digits_of))
-        if pairs
-        else None
-    )
+    in_query = pairs_in_text(query, found, terms_of)
+    labelled = {((":".join(each),), ()) for each in labelled_numbers(query)}
+    pairs = frozenset(pair for pair in in_query if pair[0] != ANY_LABEL) | labelled
+    if not pairs:
+        return None
+    before_any = _labels_of_numbers(query, found, terms_of)
+    return QueryPairs(found, pairs, before_any, terms_of, lambda text: names_replaced(read(text), digits_of))
 
 
 def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, re.Pattern[str]]:
     """`QueryPairs.before_any` of a query."""
     patterns: dict[Pair, re.Pattern[str]] = {}
     number_word = "|".join(map(re.escape, sorted(NUMBER_WORDS)))
-    for pair in pairs_in_text(query, numbers, lambda word: [bare(word).lower()]):
-        label = pair[0][0]
-        if not (label.isalpha() and DIGITS.search("".join(pair[1]))) or label in all_function_words() - NUMBER_WORDS:
+    no_labels = all_function_words() - NUMBER_WORDS
+    for beside, behind in pairs_in_text(query, numbers, lambda word: [bare(word).lower()]):
+        label = beside[0]
+        if not label.isalpha() or label in no_labels or not any(map(DIGITS.search, behind)):
             continue
         term = _terms(label, terms_of)
         start = re.escape(term[0] if label.startswith(term[0]) else label)  # "sample" also matches "samples"
         pattern = rf"(?<![^\W_]){start}[^\W\d_]*(?:\W{{1,3}}(?:(?:{number_word})\W{{1,3}})?(?:v?\d|[ivx]+\b)|\d{{3}})"
-        patterns[term, pair[1]] = re.compile(pattern, re.IGNORECASE)
+        patterns[term, behind] = re.compile(pattern, re.IGNORECASE)
     return patterns
 
 
@@ -157,7 +153,8 @@ def reorder_by_number_pairs(best: Best, *, query: QueryPairs, weight: float) -> 
     held = [pairs_in_text(text, query.numbers, terms_of) for text in texts]
     holding = sum(not query.pairs.isdisjoint(own) for own in held)
     best.facts.update(pairs=len(query.pairs), held=holding)
-    g, of_keys = (earlier_first(g_of(pairs, held), texts) for pairs in (query.pairs, query.before_any))
+    g = earlier_first(g_of(query.pairs, held), texts)
+    of_keys = earlier_first(g_of(query.before_any, held), texts)
     added = best_added(best.scores, of_keys, keys_of(query, of_keys, texts))
     return best.sorted_by(raised(best.scores, g, weight) + (best.scores > 0) * added)
 
@@ -166,39 +163,47 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
     """By pair, in lower case, its g: for the pairs at the first `OCCURRENCES_MAX` occurrences of the query's numbers in
     a text."""
     pairs: dict[Pair, float] = {}
-    for match in islice(numbers.finditer(text), OCCURRENCES_MAX):
-        start = match.start()
-        if PART_OF_A_WORD.search(text, max(0, start - 2), start) and not _ends_a_code(text, match):
+    for number in islice(numbers.finditer(text), OCCURRENCES_MAX):
+        start = number.start()
+        if PART_OF_A_WORD.search(text, max(0, start - 2), start) and not _ends_a_code(text, number):
             continue
         g = 1.0 - start / len(text)
-        if match.lastgroup == "as_one":
-            pairs.setdefault(((":".join(DIGITS.findall(match[0])),), ()), g)
-            continue
-        number = (canonical(match[0].lower()),)
-        before = WORD.findall(text, max(0, start - WORD_LENGTH), start)[-2:]
-        if len(before) > 1 and (bare(before[1]) or before[1]).lower() not in NUMBER_WORDS:
-            del before[0]
-        after = WORD.search(text, match.end(), match.end() + WORD_LENGTH)
-        is_ordinal = match[0].lower().endswith(ORDINAL_ENDINGS)
-        if is_ordinal or match[0].isalpha():
-            before = [word for word in before if not _is_function_word(word)]
-            after = None if after is None or _is_function_word(after[0]) else after
-        here: list[Pair] = [(_terms(word, terms_of), number) for word in before]
-        if NUMBERS_ITS_LINE.match(text, start) and LINE_BEFORE.search(text, max(0, start - WORD_LENGTH), start):
-            here.append((ANY_LABEL, number))
-        if after is not None:
-            beside = _terms(after[0], terms_of)
-            if YEAR.fullmatch(number[0]) or is_ordinal:
-                here.append((beside, number))
-            if is_ordinal and (second := WORD_BEHIND.match(text, after.end())) and not _is_function_word(second[1]):
-                here.append((_terms(second[1], terms_of), number))
-            if not YEAR.fullmatch(number[0]):
-                here.append((number, beside))
-        if SEVERAL_PARTS.search(match[0]):
-            here.append((number, ()))
-        for pair in here:
+        for pair in _pairs_at(number, terms_of):
             pairs.setdefault(pair, g)
     return pairs
+
+
+def _pairs_at(number: re.Match[str], terms_of: TermsOf) -> list[Pair]:
+    """The pairs of one number in a text: of "the 2nd car park", (car, 2), (park, 2) and (2, car)."""
+    if number.lastgroup == "as_one":
+        return [((":".join(DIGITS.findall(number[0])),), ())]
+    own = (canonical(number[0].lower()),)
+    is_ordinal, is_year = number[0].lower().endswith(ORDINAL_ENDINGS), YEAR.fullmatch(own[0]) is not None
+    before, after = _words_beside(number, behind=2 if is_ordinal else 1)
+    if is_ordinal or number[0].isalpha():
+        before = [word for word in before if not _is_function_word(word)]
+        after = list(takewhile(lambda word: not _is_function_word(word), after))
+    labels = [*before, *after] if is_ordinal or is_year else before
+    pairs: list[Pair] = [(_terms(label, terms_of), own) for label in labels]
+    text, start = number.string, number.start()
+    if NUMBERS_ITS_LINE.match(text, start) and LINE_BEFORE.search(text, max(0, start - WORD_LENGTH), start):
+        pairs.append((ANY_LABEL, own))
+    if after and not is_year:
+        pairs.append((own, _terms(after[0], terms_of)))
+    if SEVERAL_PARTS.search(number[0]):
+        pairs.append((own, ()))
+    return pairs
+
+
+def _words_beside(number: re.Match[str], *, behind: int) -> tuple[list[str], list[str]]:
+    """The word before a number in a text, two if one of `NUMBER_WORDS` stands between; and at most `behind` (1 or 2)
+    words behind it."""
+    text, (start, end) = number.string, number.span()
+    before = WORD.findall(text, max(0, start - WORD_LENGTH), start)[-2:]
+    if len(before) > 1 and (bare(before[1]) or before[1]).lower() not in NUMBER_WORDS:
+        del before[0]
+    after = TWO_WORDS.search(text, end, end + WORD_LENGTH)
+    return before, [] if after is None else [word for word in after.groups()[:behind] if word]
 
 
 def _is_function_word(word: str) -> bool:
