@@ -105,7 +105,8 @@ class AskedWords:
         """The query's words without function words other than negations."""
         self.joined = frozenset(word for word in joined_in(query) - all_function_words() if not word[0].isdigit())
         """The query's words and hyphenated words, without function words and numbers."""
-        self.joints = [joint for word in self.joined for joint in ([word] if "-" in word else [f"-{word}", f"{word}-"])]
+        parts = [word for word in self.joined if "-" not in word]
+        self.joints = [*(self.joined - set(parts)), *(f"-{word}" for word in parts), *(f"{word}-" for word in parts)]
         """A text in ASCII that holds none of these holds each word of `joined` alone, or not at all."""
         self.read = reader_for(self.words)
         """Returns the words of a text."""
@@ -156,11 +157,12 @@ class Words:
     @cached_property
     def order(self) -> tuple[int, int]:
         """Number of pairs in neighbours(i), and in touching(i), at the top of this file."""
-        places = [(at, word) for at, word in enumerate(self.words) if word in self.of_query]
-        steps = [(then - at, (one, other)) for (at, one), (then, other) in pairwise(places)]
-        near, beside = ({pair for distance, pair in steps if distance <= most} for most in (REACH, 1))
+        of_query = [(at, word) for at, word in enumerate(self.words) if word in self.of_query]
+        distances = [(then - at, (word, after)) for (at, word), (then, after) in pairwise(of_query)]
+        near = {pair for distance, pair in distances if distance <= REACH}
+        adjacent = {pair for distance, pair in distances if distance == 1}
         asked = pairwise([word for word in self._query.words if word in self.of_query])
-        return len(near.intersection(asked)), len(beside.intersection(pairwise(self._query.words)))
+        return len(near.intersection(asked)), len(adjacent.intersection(pairwise(self._query.words)))
 
 
 def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools | None = None) -> RankedPool:
@@ -179,21 +181,14 @@ def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools |
 
     def passes(one: int, other: int) -> bool:
         a, b = texts[one], texts[other]
+        near_enough = bool(scores[one] >= EQUAL_SCORE * scores[other])
         if equal[one] != equal[other]:
             may_answer = a.content == b.content and asks(best.chunks[one]) != asks(best.chunks[other])
             if not may_answer:
-                return equal[one] and scores[one] >= EQUAL_SCORE * scores[other]
+                return equal[one] and near_enough
         if b.content < a.content and b.words and b.all <= asked.all:
-            return bool(scores[one] >= EQUAL_SCORE * scores[other])
-        if scores[one] < SCORE * scores[other]:
-            return False
-        if a.held != b.held:
-            return a.held > b.held and _alike(a, b)
-        return (
-            (a.counts == b.counts and a.order > b.order)
-            or (_earlier(a.firsts, b.firsts) and a.order[0] >= b.order[0])
-            or a.whole > b.whole
-        ) and _alike(a, b)  # last: it takes the longest
+            return near_enough
+        return scores[one] >= SCORE * scores[other] and _holds_more(a, b) and _alike(a, b)  # last: it takes the longest
 
     return best.in_order(inserted(best.order, passes))
 
@@ -235,6 +230,15 @@ def names_in_digits(words: Sequence[str]) -> tuple[str, ...]:
 def joined_in(text: str) -> frozenset[str]:
     """The words of a text in lower case, each with the words that hyphens join to it."""
     return frozenset(JOINED.findall(text.lower()))
+
+
+def _holds_more(a: Words, b: Words) -> bool:
+    """Whether one of the rules "more", "order", "earlier" and "whole" holds for the texts a and b."""
+    if a.held != b.held:
+        return a.held > b.held
+    if a.counts == b.counts and a.order > b.order:
+        return True
+    return (_earlier(a.firsts, b.firsts) and a.order[0] >= b.order[0]) or a.whole > b.whole
 
 
 def _earlier(one: Sequence[int], other: Sequence[int]) -> bool:
