@@ -117,9 +117,9 @@ class References:
         named: dict[int, float] = {}
         holding: dict[int, float] = {}
         for name, weight in weights.items():
-            named.update((row, weight) for row in found[name] if self.allowed[row])
             most = max(held[row] for row in found[name])
-            holding.update((row, weight) for row in holders[name] if held[row] > most and self.allowed[row])
+            named |= {row: weight for row in found[name] if self.allowed[row]}
+            holding |= {row: weight for row in holders[name] if held[row] > most and self.allowed[row]}
         return Named(named, {row: weight for row, weight in holding.items() if row not in named})
 
     def links_of(self, sources: Ints, terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]]) -> Links | None:
@@ -157,20 +157,18 @@ class References:
 
         The values are those of the module's formulas; 0 is in the place of `rare`. A pair may have several columns.
         """
-        by_row, living = self.names.by_row, self.index.living
-        rows = sources.tolist()
+        living, names = self.index.living, [self.names.by_row.get(row, ()) for row in sources.tolist()]
         mentioned = [self.names.mentioned(each, living) for each in terms]
-        own = {name: living(self.names.rows(name)) for name in (by_row[row] for row in rows if row in by_row)}
+        own = {name: living(self.names.rows(name)) for name in names if name}
         weights = self._weights({name: named for each in (own, *mentioned) for name, named in each.items()})
         counting = [name for name in own if weights[name]]
         holding = dict(zip(counting, self._holding_all(counting), strict=True))
         parts = self._parts(set(chain(*terms)).difference(term.text for term in self.query.terms))
         found: list[tuple[int, int, float, float, float]] = []
-        for at, row in enumerate(rows):
+        for at, own_name in enumerate(names):
             for name, named in mentioned[at].items():
                 found += [(at, other, weights[name], 0.0, 0.0) for other in named]
-            name = by_row.get(row, ())
-            found += [(at, other, BACKWARD * weights[name], 0.0, 0.0) for other in holding.get(name, ())]
+            found += [(at, other, BACKWARD * weights[own_name], 0.0, 0.0) for other in holding.get(own_name, ())]
             for term in parts.keys() & terms[at]:
                 found += [(at, other, 0.0, 0.0, weight) for other, weight in parts[term]]
         table: Floats = np.array(found, dtype=np.float64).reshape(-1, 5).T
@@ -183,11 +181,11 @@ class References:
         counts = zip(in_names, self.index.corpus.frequencies(in_names), strict=True)
         df = {term: count for term, count in counts if count <= MENTION_DOCUMENTS_MAX}
         rows = {row for term in df for row in living(names.by_term[term])}
-        own = {row: name for row in rows if len(living(names.rows(name := names.by_row[row]))) < 2}
+        own = {row: names.by_row[row] for row in rows if len(living(names.rows(names.by_row[row]))) < 2}
         rarest = self._rarest(own.values())
-        rows_of: dict[str, list[int]] = {term: [] for _, term in rarest.values()}
+        rows_of: dict[str, list[int]] = {}
         for row, name in own.items():
-            rows_of[rarest[name][1]].append(row)
+            rows_of.setdefault(rarest[name][1], []).append(row)
         return {
             term: [(row, PART * min(1.0, NAME_DOCUMENTS / max(df[term], 1)) / len(rows)) for row in rows]
             for term, rows in rows_of.items()
