@@ -78,13 +78,14 @@ def keywords_in(query: str, *, among_function_words: bool) -> list[str]:
 
 def words_if_any(text: str, wanted: Sequence[Sequence[str]]) -> str:
     """The text of words of a text; mostly "" if each list in `wanted` has a word that the text lacks."""
+    if not wanted:
+        return ""
     text = text[:TEXT_CHARACTERS]
-    if wanted:  # the test is faster than `words_in` of the whole text; most parts of a text are ASCII
-        plain = with_plain_signs(text)
-        others = "" if plain.isascii() else " ".join([part for part in plain.split() if not part.isascii()])
-        holds = " ".join([plain.lower(), *words_in(others)]).__contains__
-        wanted = [each for each in wanted if all(map(holds, each))]
-    return spaced(words_in(text)) if wanted else ""
+    plain = with_plain_signs(text)
+    others = "" if plain.isascii() else " ".join([part for part in plain.split() if not part.isascii()])
+    searched = " ".join([plain.lower(), *words_in(others)])  # faster than `words_in` of the text, which is mostly ASCII
+    may_hold = any(all(map(searched.__contains__, words)) for words in wanted)
+    return spaced(words_in(text)) if may_hold else ""
 
 
 def phrases_held(texts: Sequence[str], phrases: Sequence[str]) -> Floats:
