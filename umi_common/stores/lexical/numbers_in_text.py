@@ -303,7 +303,7 @@ _DATE_IN_WORDS = re.compile(
 "septembre" counts, too."""
 
 
-class Step(NamedTuple):
+class _Step(NamedTuple):
     """How the numbers of one kind are found in a text."""
 
     hint: re.Pattern[str]
@@ -312,9 +312,9 @@ class Step(NamedTuple):
     form: Form
 
 
-def _step(behind_digit: str, pattern: re.Pattern[str], form: Form) -> Step:
+def _step(behind_digit: str, pattern: re.Pattern[str], form: Form) -> _Step:
     """A step with the hint of a digit before `behind_digit`."""
-    return Step(re.compile(rf"\d (?: {behind_digit} )", re.VERBOSE), pattern, form)
+    return _Step(re.compile(rf"\d (?: {behind_digit} )", re.VERBOSE), pattern, form)
 
 
 _FIRST_LETTERS = "".join(sorted({name[0] for name in _UNITS}))
