@@ -189,6 +189,15 @@ def test_a_measure_is_looked_up_in_any_writing():
         assert umi.search("Brisk adapter 230 V", now=NOW).ids[0] == right
 
 
+def test_a_current_of_many_milliamperes_is_looked_up_as_a_code():
+    makes, amperes = ("Kelvo", "Brisk", "Norda"), (2, 5, 10, 13, 16, 20, 25, 32, 40, 63)
+    things = [f"{make} breaker {n * 1000} mA, box of {5 + n % 3}, {n} EUR" for make in makes[1:] for n in amperes]
+    right = [f"Kelvo breaker {n} amps, box of 20, {n + 3} EUR" for n in amperes]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(text, text) for text in [*things, *right]])
+        assert [umi.search(f"Kelvo {n} A", now=NOW).ids[0] for n in amperes] == right
+
+
 @pytest.mark.parametrize(
     ("query", "text"),
     [
@@ -202,6 +211,9 @@ def test_a_measure_is_looked_up_in_any_writing():
         ("chapter 5", "Chapter five hundred: the trial"),
         ("the 2nd night", "the forty-second night"),
         ("the second night", "the twenty second night"),
+        ("room 2", "the second floor room"),
+        ("report 3", "the third quarter report"),
+        ("chapter 1", "the chapter I and Bob read"),
     ],
 )
 def test_another_measure_or_number_is_not_read(query, text):

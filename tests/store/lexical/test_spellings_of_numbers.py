@@ -13,7 +13,7 @@ from umi_common import Chunk, HybridStore
 from umi_common.config import AnalyzerConfig
 from umi_common.sim import HashEmbedder
 from umi_common.stores.lexical.analyzer import Analyzer
-from umi_common.stores.lexical.numbers_in_text import days_in_words, in_24_hours
+from umi_common.stores.lexical.numbers_in_text import days_in_words, in_24_hours, in_base_units
 
 TERMS = Analyzer(AnalyzerConfig()).terms
 
@@ -79,6 +79,8 @@ SAME = {
     "current": ("0.5 A", "500 mA", "500mA", "0,5A", "0.5 amps"),
     "charge": ("5000mAh", "5 Ah", "5,000 mAh", "5Ah", "5000 mAhs"),
     "memory": ("2 TB", "2000GB", "2TB", "2,000 gigabytes"),
+    "volts and amperes": ("12V/2A", "12 V 2 A", "12V / 2000mA"),
+    "flat": ("flat 7A", "flat 7-A", "flat 7 A"),
     "frequency": ("2.4 GHz", "2400 MHz", "2.4ghz"),
     "micrometres": ("10um", "10 um", "10 μm", "0.01 mm", "10 micrometres"),
     "percent": ("50%", "50 %", "50 percent"),
@@ -282,6 +284,19 @@ def test_times_of_day_have_one_form_but_a_german_am_and_durations_stay(text: str
     assert in_24_hours(text) == in_one_form
 
 
+@pytest.mark.parametrize(
+    ("text", "in_one_form"),
+    [
+        ("a stick, 480 MB/s", "a stick, 480mb/s"),
+        ("adapters 12V/2A, 4GB/128GB", "adapters 12000mv/2000ma, 4000mb/128000mb"),
+        ("a film of 10 um, 5um mesh", "a film of 0.01mm, 0.005mm mesh"),
+        *((text, text) for text in ("Linie 12 um halb acht", "artigo 3 um prazo", "In 1998 A man came", "oil 5W-30")),
+    ],
+)
+def test_measures_have_one_form_but_a_word_and_a_grade_of_oil_stay(text: str, in_one_form: str):
+    assert in_base_units(text) == in_one_form
+
+
 def ranked(question, *texts):
     """The texts, best first, by BM25."""
     with HybridStore.open(embedder=HashEmbedder()) as store:
@@ -299,9 +314,9 @@ def ranked(question, *texts):
         ("lamp 12 V", "lamp 12V", "pump 12 V", "lamp 24 V"),
         ("oven 2000 W", "oven of 2 kW", "lamp of 2000 W", "oven of 1 kW"),
         (
-            "the shop in forty-second street",
+            "the shop in Forty-Second Street",
             "shop in 42nd street",
-            "school in forty-second street",
+            "school in Forty-Second Street",
             "shop in 45th street",
         ),
         ("bus to Bilbao at 9 am", "bus to Bilbao at 09:00", "bus to Malmo at 9 am", "bus to Bilbao at 11:30"),
@@ -323,6 +338,12 @@ def test_of_things_alike_that_of_the_asked_measure_comes_first(asked):
 
 def test_of_texts_with_the_same_measure_the_one_with_its_writing_comes_first():
     assert ranked("hose 0.5 kg", "hose 500 g, a", "hose 0.5 kg, a")[0] == "hose 0.5 kg, a"
+
+
+@pytest.mark.parametrize("question", ["sixty second timer", "the sixty-second timer", "timer of sixty seconds"])
+def test_a_duration_in_words_is_no_ordinal(question):
+    others = "A sixty-second exposure was cut by Ana", "A forty-second timer was cut by Ana"
+    assert ranked(question, *others, "The timer takes sixty seconds")[0] == "The timer takes sixty seconds"
 
 
 def test_a_measure_whose_unit_stands_in_a_heading_is_found():

@@ -3,8 +3,8 @@
 For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
 number pair is a number or a single letter ("Annex B"), together with the word or sign beside it, which is compared by
 its terms. An ordinal before a word ("the ninth night") is also the pair of the word and the number ("night 9"), and of
-the word behind ("war 2" in "the second world war"). Names of numbers, ordinals and letters form no pair with a function
-word: "one of them". `numbers` has the forms of a number.
+the word behind if that is in `NUMBERED` ("war 2" in "the second world war"). Names of numbers, ordinals and letters
+form no pair with a function word: "one of them". `numbers` has the forms of a number.
 
 A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its
 parts. So are the two numbers of a range ("5-10"), and two labelled numbers beside each other ("chapter 5, verse 10").
@@ -56,6 +56,7 @@ from umi_common.search.reorder.words import (
     up_to_last,
 )
 from umi_common.stores.lexical.languages import ENGLISH, all_function_words, function_words
+from umi_common.stores.lexical.numbers_in_text import NUMBERED
 
 RECORD_TERMS_MAX, HOLDING_SHARE = 100, 0.6
 """Texts are read up to the last of the first `FAR_CANDIDATES` candidates that has at most `RECORD_TERMS_MAX` terms and
@@ -174,7 +175,7 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
 
 
 def _pairs_at(number: re.Match[str], terms_of: TermsOf) -> list[Pair]:
-    """The pairs of one number in a text: of "the 2nd car park", (car, 2), (park, 2) and (2, car)."""
+    """The pairs of one number in a text: of "the 2nd world war", (world, 2), (war, 2) and (2, world)."""
     if number.lastgroup == "as_one":
         return [((":".join(DIGITS.findall(number[0])),), ())]
     own = (canonical(number[0].lower()),)
@@ -197,13 +198,16 @@ def _pairs_at(number: re.Match[str], terms_of: TermsOf) -> list[Pair]:
 
 def _words_beside(number: re.Match[str], *, behind: int) -> tuple[list[str], list[str]]:
     """The word before a number in a text, two if one of `NUMBER_WORDS` stands between; and at most `behind` (1 or 2)
-    words behind it."""
+    words behind it, the second only if it is in `NUMBERED`."""
     text, (start, end) = number.string, number.span()
     before = WORD.findall(text, max(0, start - WORD_LENGTH), start)[-2:]
     if len(before) > 1 and (bare(before[1]) or before[1]).lower() not in NUMBER_WORDS:
         del before[0]
     after = TWO_WORDS.search(text, end, end + WORD_LENGTH)
-    return before, [] if after is None else [word for word in after.groups()[:behind] if word]
+    if after is None:
+        return before, []
+    first, second = after.groups(default="")
+    return before, [first, second] if behind == 2 and bare(second).lower() in NUMBERED else [first]
 
 
 def _is_function_word(word: str) -> bool:

@@ -60,8 +60,8 @@ ROMAN = {
 }
 """Roman number -> the same number in digits."""
 IN_ROMAN = {number: roman for roman, number in ROMAN.items()}
-ROMAN_ONE = r"I(?!\s*(?!(?:and|by|from|in|is|of|to)\b)\w)"
-"""I as a number. Before other words it is a pronoun, as in "the day I left"."""
+ROMAN_ONE = r"I(?!\s*(?!(?:by|from|in|is|of|to|and (?:\w+ )?(?:[IVX]+|\d+))\b)\w)"
+"""I as a number. Before other words it is a pronoun, as in "the day I left", "the part I and Bob wrote"."""
 ROMAN_NUMBER = re.compile(rf"(?<!\w)(\w+)\.? ({ROMAN_ONE}|[VX]|[IVX]{{2,}}|[ivx]{{2,}})(?!\w|['.-]\w)")
 """A word and what may be a Roman number: "Louis XIV", "vol. ii"."""
 BEFORE_ONE = re.compile(rf"(?<![^\W\d_])([^\W\d_]+) (?:1|{ROMAN_ONE})(?!\w|[.,:-]\d|')")

@@ -39,7 +39,7 @@ PIECES_KEPT = 50_000
 CACHED_LENGTH_MAX = 48
 """Length of the longest piece whose terms are cached, in characters; longer pieces rarely occur twice."""
 AS_WRITTEN_WEIGHT = 0.25
-"""Factor on the weight of a query's terms for a measure, a time of day or "forty-second" as it is written: "0.5 kg" has
+"""Factor on the weight of a query's terms for a measure, a time of day or "forty-third" as it is written: "0.5 kg" has
 four of them, and one for its common form, 500000mg. At 1, a rope of "0.5 kg" ranks above a hose of "500 g" for "hose
 0.5 kg"."""
 

@@ -66,9 +66,16 @@ def _and_form(form: Form, number: re.Match[str]) -> str:
 
 def in_common_forms(text: str) -> str:
     """The text with the common form in place of each measure, time of day and number of several words: "1960mm", with
-    `WHOLE` before it, for "1.96 m", "18:06" for "6:06 pm", and "42" for "forty-second"."""
-    text = names_replaced(text, lambda name: f"{number_of(name)}")
+    `WHOLE` before it, for "1.96 m", "18:06" for "6:06 pm", and "43" for "forty-third"."""
+    text = names_replaced(text, _in_digits)
     return MEASURE.sub(lambda measure: f" {WHOLE}{_in_base_unit(measure)} ", in_24_hours(text))
+
+
+def _in_digits(name: str) -> str:
+    """For "forty-third": "43". For "sixty-second", which may be a duration: its words apart, which have no number."""
+    if name.endswith("second"):
+        return re.sub("[ -]", "  ", name)
+    return f"{number_of(name)}"
 
 
 @lru_cache(TEXTS_KEPT)
@@ -168,19 +175,20 @@ _UNITS = {
 """Name of a unit without a plural's s or n -> (base unit, power of ten): a kg is 10 ** 6 mg. µ has two characters."""
 BASE_UNITS = "|".join(sorted({base for base, _ in _UNITS.values()}, key=len, reverse=True))
 """A pattern of the base units."""
-_CASED_UNITS = r"[mglLVWA] | mA | (?<=\d)[vw] | (?<!\d{4}[ ])um(?![ ]\d)"
-"""The names of one letter, and two that are also words, as they count: "5 m" and "12v", but not "5 M", "12 v" or
-"1998 um 9 Uhr"."""
+_CASED_UNITS = r"[mglLVW] | (?<!\d{4}[ ])A | mA | (?<=\d)(?:[vw]|um) | um(?![ ]\w)"
+"""The names of one letter, and two that are also words, as they count: "5 m" and "12v", but not "5 M", "12 v", "1998 A
+man" or "Linie 12 um acht"."""
 _OTHER_UNITS = [name for name in sorted(_UNITS, key=len, reverse=True) if len(name) > 1 and name not in ("ma", "um")]
 MEASURE = re.compile(
-    rf"""(?P<whole> \d (?<![\w.,/:-]\d) (?<!\d[ ]\d)                     # the first digit of a number
+    rf"""(?P<whole> \d (?<![\w.,:]\d) (?<!(?<!\d)-\d) (?<!\d[ /]\d)       # the first digit of a number
            (?: (?<!0)\d{{0,2}} (?:[ ,]\d{{3}})+ (?![\d,]) | \d{{0,8}} ) )   # 1,960 or 1960
          (?: [.,](?P<fraction>\d{{1,6}}) )? [ -]?
-         (?P<unit> (?: {_CASED_UNITS} )(?!\w) | (?i:(?:{"|".join(_OTHER_UNITS)})(?=[sn]?(?!\w))) )
-         [sn]? (?![\w/^])""",
+         (?P<unit> (?: {_CASED_UNITS} )(?!\w|-\d) | (?i:(?:{"|".join(_OTHER_UNITS)})(?=[sn]?(?!\w))) )
+         [sn]? (?!\w|\^|/(?!\d|(?<=[bB]/)s\b))""",
     re.VERBOSE,
 )
-"""A number before the name of a unit: 1.96 m, 196cm, 2,349 metres, 5-litre."""
+"""A number before the name of a unit: 1.96 m, 196cm, 2,349 metres, 5-litre, and both of 100-240V and of 12V/2A. None:
+5 m/s (but 5 MB/s is), 5W-30."""
 
 
 def _term_in_base_unit(measure: re.Match[str]) -> str:

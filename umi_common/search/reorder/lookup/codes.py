@@ -26,10 +26,12 @@ from umi_common.search.reorder.lookup.phrases import TEXT_CHARACTERS, holds_all
 from umi_common.search.reorder.numbers import RANGE, ranges_in
 from umi_common.search.reorder.words import FIRST_LETTERS, PARTS_MAX, TermsOf, bare, held_early, spaced, words_in
 from umi_common.stores.lexical.languages import all_function_words
-from umi_common.stores.lexical.numbers_in_text import MEASURE
+from umi_common.stores.lexical.numbers_in_text import BASE_UNITS
 
 IDENTIFIER_DIGITS = 5
 """Smallest number of digits of an identifier. A year and most quantities have fewer."""
+IN_BASE_UNIT = re.compile(rf"[\d.]+(?:{BASE_UNITS})")
+"""A measure as in `in_base_units`, which is no identifier."""
 OTHER_WORDS_MAX = 2
 """Largest number of words, other than codes and function words, of a query whose short codes are looked up."""
 VERSION = re.compile(r"v?(\d+(?:\.\d+)+)")
@@ -56,7 +58,8 @@ def codes_in(query: str) -> tuple[list[Code], list[Code]]:
     more than `OTHER_WORDS_MAX` other words."""
     words = dict.fromkeys(bare(word).lower() for word in query.split())
     digit_counts = {word: sum(map(str.isdigit, word)) for word in words if len(word) > 1}
-    identifiers = [word for word, n in digit_counts.items() if n >= IDENTIFIER_DIGITS and not MEASURE.fullmatch(word)]
+    long = (word for word, n in digit_counts.items() if n >= IDENTIFIER_DIGITS)
+    identifiers = [word for word in long if not IN_BASE_UNIT.fullmatch(word)]
     short = [word for word, n in digit_counts.items() if n and word not in identifiers]
     others = words.keys() - {"", *short, *identifiers} - all_function_words()
     if len(others) > OTHER_WORDS_MAX:
