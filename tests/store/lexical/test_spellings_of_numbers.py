@@ -289,6 +289,7 @@ def test_times_of_day_have_one_form_but_a_german_am_and_durations_stay(text: str
     [
         ("a stick, 480 MB/s", "a stick, 480mb/s"),
         ("adapters 12V/2A, 4GB/128GB", "adapters 12000mv/2000ma, 4000mb/128000mb"),
+        ("chargers, 100-240V", "chargers, 100-240000mv"),
         ("a film of 10 um, 5um mesh", "a film of 0.01mm, 0.005mm mesh"),
         *((text, text) for text in ("Linie 12 um halb acht", "artigo 3 um prazo", "In 1998 A man came", "oil 5W-30")),
     ],
