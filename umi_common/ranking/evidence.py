@@ -53,6 +53,9 @@ PRIOR_MEAN = 0.2
 PRIOR_DEVIATION = 0.12
 """Standard deviation of the cosines in the prior."""
 
+LOWERED_FROM = 2.0
+"""z above which a text that resembles a single token of the query is lowered."""
+
 ArmEvidence = tuple[Floats, Floats]
 """(V, n) evidence of the lexical and of the dense arm, for V query variations and n candidates."""
 
@@ -68,12 +71,13 @@ def lexical_evidence(lexical: Floats, bound: Floats) -> Floats:
     return np.asarray(lexical / scale[:, np.newaxis], dtype=np.float64)
 
 
-def dense_evidence(dense: Floats, background: Background) -> Floats:
+def dense_evidence(dense: Floats, background: Background, excess: Floats | None = None) -> Floats:
     """(V, n) ((z + sqrt(z^2 + 4)) / 2)^2 / 64, rising with z: about z^2 / 64 for large z, 1 / 64 at 0, near 0 below -3.
 
     Args:
         dense: (V, n) cosines.
         background: Mean and deviation of the cosines of the same V queries.
+        excess: (n,) 0..1, by which z of the first query is lowered: z -= excess * max(0, z - 2). None: no z is lowered.
 
     Raises:
         ConfigError: If the background is not that of V queries.
@@ -86,6 +90,8 @@ def dense_evidence(dense: Floats, background: Background) -> Floats:
         )
     mean, spread = background_moments(background)
     z = (dense - mean[:, np.newaxis]) / spread[:, np.newaxis]
+    if excess is not None:
+        z[0] -= excess * np.maximum(z[0] - LOWERED_FROM, 0.0)
     return np.asarray(((z + np.sqrt(z * z + 4.0)) / 2.0) ** 2 / DENSE_SCALE, dtype=np.float64)
 
 
@@ -105,19 +111,20 @@ def pool_background(pool: Pool) -> Background:
     return background_of(pool.dense) if pool.background is None else pool.background
 
 
-def arm_evidence(pool: Pool, unit: float) -> ArmEvidence:
+def arm_evidence(pool: Pool, unit: float, excess: Floats | None = None) -> ArmEvidence:
     """The evidence of both arms; all 0 for an arm that did not answer.
 
     Args:
         unit: Largest score that a term can add to BM25, divided by the term's idf: 1 for the variant of Lucene, k1 + 1
             for the other variants.
+        excess: As for `dense_evidence`.
     """
     lexical = dense = np.zeros_like(pool.lexical)
     if pool.mode != "vector":
         bound = pool.lexical_bound / unit
         lexical = lexical_evidence(pool.lexical / unit, bound + _missing(bound, pool.coverage))
     if pool.mode != "text":
-        dense = dense_evidence(pool.dense, pool_background(pool))
+        dense = dense_evidence(pool.dense, pool_background(pool), excess)
     if pool.mode == "hybrid" and pool.other_language.any():
         lexical = np.where(_hidden_by_language(pool, lexical), np.maximum(lexical, dense), lexical)
     return lexical, dense

@@ -10,6 +10,7 @@ is a generator (`runtime.calls.Body`).
     recall             one pool of candidates: for the query, for the LLM's variations, and from extra arms
     extra_arms         further ways to find chunks (`Arm` and `SparseArm` are public)
     sparse_index       postings of a learned sparse encoder, for `SparseArm`
+    one_word           how far each candidate resembles a single word of the query, for the built-in model
     rank               the order of a pool's rows: fusion, score stages, MMR
     fetch              the chunks of the best rows, without duplicates if configured; hits with their signals
     reorder/           stages that reorder the best candidates by their texts

@@ -28,6 +28,7 @@ from umi_common.runtime.losses import log_once
 from umi_common.search.components import Components, Search
 from umi_common.search.fetch import chunks_beside, fetch, to_hits
 from umi_common.search.named_period import bounds_of, period_boost, period_in_query
+from umi_common.search.one_word import one_word_excess
 from umi_common.search.passages import assemble_for
 from umi_common.search.rank import RankedPool, diversify, interleaved, rank
 from umi_common.search.recall import Recalled, from_midnight_utc, recall, recall_more
@@ -122,7 +123,8 @@ def _rank_and_fetch(
     search.trace.degraded.extend(pool.degraded)
     boost = None if lifted is None else (yield from period_boost(search, recalled, lifted))
     arm_weights = None if components.arms is None else components.arms.weights
-    ranked = rank(pool, config, boost=boost, trace=search.trace, arm_weights=arm_weights)
+    excess = one_word_excess(search, pool)
+    ranked = rank(pool, config, boost=boost, trace=search.trace, arm_weights=arm_weights, excess=excess)
     stages = list(reorder_stages(search, pool, ranked.order, when, boost))
     wanted = max(
         search.request.limit,

@@ -51,17 +51,19 @@ def rank(
     boost: period.PeriodBoost | None,
     trace: TraceBuilder,
     arm_weights: Mapping[str, float] | None = None,
+    excess: Floats | None = None,
 ) -> RankedPool:
     """The order of a pool's rows.
 
     Args:
         boost: Raises the rows of the period that the query names; None: no row is raised.
         arm_weights: Weight of each extra arm by name; None: there are no extra arms.
+        excess: As for `evidence.dense_evidence`.
     """
     with trace.stage("fuse") as facts:
         # The largest score that a term can add to BM25, divided by the term's idf.
         largest_gain = 1.0 if config.lexical.variant == "lucene" else config.lexical.k1 + 1.0
-        evidence = arm_evidence(pool, largest_gain)
+        evidence = arm_evidence(pool, largest_gain, excess)
         scores, fusion_facts = fuse_pool(pool, config.fusion, evidence, arm_weights=arm_weights)
         facts.update(fusion_facts)
     stages = {"fused": scores}

@@ -94,7 +94,7 @@ def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:
         EmbedderError: If the built-in model is not installed or cannot be read.
     """
     weights = default_embedder().token_vectors()
-    tokens = [_tokens(text[:COMPARED_CHARACTERS_MAX]) for text in texts]
+    tokens = [tokens_of(text[:COMPARED_CHARACTERS_MAX]) for text in texts]
     of_texts = np.concatenate(tokens)
     ids = distinct(of_texts)
     vectors = weights[ids]
@@ -104,7 +104,7 @@ def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:
 
 
 @lru_cache(TEXTS_KEPT)
-def _tokens(text: str) -> Ints:
+def tokens_of(text: str) -> Ints:
     # A dict keeps the order; the order of a set differs between processes and would change the rounding of sums.
     words = dict.fromkeys(_WORD.findall(normalize("NFC", text).lower()))
     return np.array([*dict.fromkeys(chain.from_iterable(map(_tokens_of_word, words)))], dtype=np.int64)
