@@ -72,7 +72,8 @@ def in_common_forms(text: str) -> str:
 
 
 def _in_digits(name: str) -> str:
-    """For "forty-third": "43". For "sixty-second", which may be a duration: its words apart, which have no number."""
+    """For "forty-third": "43"; so for "Forty-Second", a name. But "forty-second" may be a duration: its words are set
+    two spaces apart, where they are no number."""
     if name.endswith("second"):
         return re.sub("[ -]", "  ", name)
     return f"{number_of(name)}"
