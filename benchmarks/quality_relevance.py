@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from quality_answering import auroc, coverage_at, reliability
-from quality_sets import Collection
+from quality_sets import Collection, PrecomputedEmbedder
 
 from umi_common import DualRetriever, HybridStore
 from umi_common.config import RecallConfig
@@ -31,7 +31,7 @@ BARS = {"foreign": 0.98}
 SINGLE = ("locomo", "longmemeval_s", "scifact", "cosqa", "mtrag_pool")
 """Sets with enough questions that have one answer."""
 Asked = tuple[Query, Any, str]
-"""The question, its vector, its kind."""
+"""The question, its recorded vector or None, its kind."""
 
 
 @dataclass
@@ -147,7 +147,10 @@ def _foreign(other: Collection, rng: random.Random) -> Asked:
 
 
 def _embedded(embedder: Embedder, queries: Sequence[Query]) -> list[tuple[Query, Any]]:
-    return list(zip(queries, embedder.embed_queries([query.text for query in queries]), strict=True)) if queries else []
+    """Each query with its recorded vector; None if the store's embedder can make it, as it does for users."""
+    if not queries or not isinstance(embedder, PrecomputedEmbedder):
+        return [(query, None) for query in queries]
+    return list(zip(queries, embedder.embed_queries([query.text for query in queries]), strict=True))
 
 
 def _kind(query: Query) -> str:
