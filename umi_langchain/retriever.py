@@ -333,7 +333,6 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         return add_documents(self._places, documents, ids, how, within=within, skipped=self._skipped)
 
     aadd_documents = in_thread("add_documents")
-    """`add_documents` for an event loop."""
 
     def delete(self, ids: Sequence[str] | None = None, *, where: Where = None) -> bool:
         """Remove documents, and return True.
@@ -349,7 +348,6 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         return True
 
     adelete = in_thread("delete")
-    """`delete` for an event loop."""
 
     def search(self, query: str, **options: Unpack[CallOptions]) -> SearchResult:
         """The `SearchResult` from which `invoke` makes documents: hits with signals, failed parts, and the trace.

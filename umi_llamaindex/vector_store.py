@@ -460,15 +460,10 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         )
 
     async_add = in_thread("add")
-    """`add` in a thread."""
     adelete = in_thread("delete")
-    """`delete` in a thread."""
     adelete_nodes = in_thread("delete_nodes")
-    """`delete_nodes` in a thread."""
     aclear = in_thread("clear")
-    """`clear` in a thread."""
     aget_nodes = in_thread("get_nodes")
-    """`get_nodes` in a thread."""
 
 
 def _mode_settings(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

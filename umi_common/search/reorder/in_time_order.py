@@ -150,13 +150,8 @@ def _nearly_equal_or_changed(best: Best, weight: float) -> _Compared:
     """The nearly equal candidates, and those that state a change and have at least the share `CHANGE_SCORE_SHARE` of
     the largest score, whatever their BM25 is.
 
-    A text that states a change often lacks the query's words: "I moved from Berlin to Paris" answers "where do I live
-    now". The weight of a change is `CHANGE_WEIGHT` times as large. Changes are compared only if there are at most
-    `CHANGES_MAX`. They must also resemble the best candidate (`LIKE_BEST`), because the notes of one user state changes
-    of many things.
-
-    A correction ("no wait, I meant Thursday") is a change, too. It need not resemble the best candidate, and its score
-    is first raised to that of the text which it corrects (`_with_corrected`).
+    A correction ("no wait, I meant Thursday") is a change, too. Its score is first raised to that of the text which it
+    corrects (`_with_corrected`).
 
     The rule is not for a query that itself holds a word of change ("my new phone"): texts that state no change then
     hold this word, too.

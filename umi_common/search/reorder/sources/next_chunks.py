@@ -70,12 +70,6 @@ TALK_HOURS = 1.0
 QUESTION = re.compile(r"[?？؟][\s!！\u200d\ufe0f\u2600-\u27bf\U0001f000-\U0001faff]*$")
 """Matches the end of a question: a question mark, behind it at most "!" and emoji."""
 
-NextRows = Callable[[Pool, Ints], dict[int, list[int]]]
-"""`rows_below` or `rows_after`."""
-MayBeNext = Callable[[Pool, int, int], bool]
-"""(pool, row of a heading or question, a later row of its source) -> whether lengths and times allow that it leads to
-the later row."""
-
 
 def rows_below(pool: Pool, rows: Ints) -> dict[int, list[int]]:
     """By each of these rows that is short enough for a heading: the next rows of its source that may be below it."""
@@ -87,9 +81,11 @@ def rows_after(pool: Pool, rows: Ints) -> dict[int, list[int]]:
     return _next_rows(pool, rows, QUESTION_TERMS, 1, _may_answer)
 
 
-def _next_rows(pool: Pool, rows: Ints, terms_max: int, most: int, may_be_next: MayBeNext) -> dict[int, list[int]]:
+def _next_rows(
+    pool: Pool, rows: Ints, terms_max: int, most: int, may_be_next: Callable[[Pool, int, int], bool]
+) -> dict[int, list[int]]:
     """By each of these rows that has at most `terms_max` terms: up to `most` rows at the next positions of its source,
-    until none at a position `may_be_next`. Rows without any are left out."""
+    until none at a position `may_be_next`, by lengths and times. Rows without any are left out."""
     source, position = pool.source, pool.position
     rows = rows[(pool.length[rows] <= terms_max) & (source[rows] != NO_SOURCE) & (position[rows] != NO_POSITION)]
     distance = np.where(source == source[rows, np.newaxis], position - position[rows, np.newaxis], 0)
@@ -117,7 +113,9 @@ def _without_times(pool: Pool, one: int, other: int) -> bool:
     return bool(np.isnan(pool.age_hours[one]) and np.isnan(pool.age_hours[other]))
 
 
-def _leading(best: Best, count: int, next_rows: NextRows) -> Iterator[tuple[int, list[int]]]:
+def _leading(
+    best: Best, count: int, next_rows: Callable[[Pool, Ints], dict[int, list[int]]]
+) -> Iterator[tuple[int, list[int]]]:
     """(index, indices of its next rows) of those of the best `count` candidates, best first, that have next rows among
     the candidates, and a score that is above 0 and at least the share `SCORE` of the best."""
     first = best.ranked.order[:count]
