@@ -36,6 +36,9 @@ ROW_BREAKS = 2
 """Index in BREAKS of the pattern by which a table is cut: line breaks."""
 TITLE_ROWS_MAX = 5
 """Largest number of rows above the head of a CSV or TSV file, such as a title and a blank line."""
+_LEAD_IN = re.compile(r"[^\n]*[\w:?：？][*_`\"'”’)\]]*[ \t]*\n[ \t]*\n\s*")
+"""A paragraph of one line that does not end like a statement, such as a question, "Run this:" or a title in bold letters.
+At the end of a passage it is moved to the next passage, which has the text that it belongs to."""
 HEAD_SHARE = 0.5
 """A table's head longer than this share of the largest passage is not repeated."""
 _WORD = re.compile(r"\w+")
@@ -171,9 +174,10 @@ def spans(
     """
     borders = sorted({0, *section_starts, len(text)})
     passage: Span | None = None
+    lead_in = 0  # where the lead-ins at the end of `passage` begin; its end, if it has none
 
     def too_long(end: int) -> bool:
-        return passage is not None and len(_head(tables, passage[0])) + end - passage[0] > size
+        return passage is not None and _length(tables, passage[0], end) > size
 
     for section in pairwise(borders):
         room = size
@@ -186,9 +190,13 @@ def spans(
                 passage = None
         for piece in _pieces_with_tables(text, section, tables, room):
             if passage is not None and too_long(piece[1]):
-                yield from _stripped(text, passage)
-                passage = None
+                is_short = 0 < passage[1] - lead_in <= SMALL_SHARE * size
+                moves = is_short and passage[0] < lead_in and _length(tables, lead_in, piece[1]) <= size
+                yield from _stripped(text, (passage[0], lead_in) if moves else passage)
+                passage = (lead_in, passage[1]) if moves else None
             passage = piece if passage is None else (passage[0], piece[1])
+            if not _LEAD_IN.fullmatch(text, *piece):
+                lead_in = passage[1]
     if passage is not None:
         yield from _stripped(text, passage)
 
@@ -197,6 +205,11 @@ def line_metadata(text: str, start: int) -> dict[str, MetadataValue]:
     """{LINE_KEY: True} if a line begins at `start`, and the line above it has a character other than white space at its
     end; else {}. A context then shows the two lines without a blank line between them."""
     return {LINE_KEY: True} if text[start - 1 : start] == "\n" and text[start - 2 : start - 1].strip() else {}
+
+
+def _length(tables: Sequence[Table], start: int, end: int) -> int:
+    """Number of characters of the passage (start, end), including a repeated table head."""
+    return len(_head(tables, start)) + end - start
 
 
 def _only_headings(text: str, span: Span, section_starts: Sequence[int]) -> bool:
