@@ -143,7 +143,7 @@ def passages(
     next_heading = next(following)
     tables = [table._replace(head="") if len(table.head) > HEAD_SHARE * size else table for table in tables]
     starts = [heading.start for heading in headings]
-    for start, end in spans(text, starts, tables, size=size):
+    for start, end in spans(text, starts, tables, size=size, levels=[heading.level for heading in headings]):
         # `path` becomes the headings above the passage and those at its beginning.
         while next_heading.start <= start or (
             next_heading.start < end and _only_headings(text, (start, next_heading.start), starts)
@@ -163,7 +163,12 @@ def passages(
 
 
 def spans(
-    text: str, section_starts: Sequence[int] = (), tables: Sequence[Table] = (), *, size: int = PASSAGE_CHARACTERS
+    text: str,
+    section_starts: Sequence[int] = (),
+    tables: Sequence[Table] = (),
+    *,
+    size: int = PASSAGE_CHARACTERS,
+    levels: Sequence[int] = (),
 ) -> Iterator[Span]:
     """Yield (start, end) of each passage in order, without white space at its ends.
 
@@ -171,9 +176,12 @@ def spans(
 
     Args:
         section_starts: Index at which each section begins, in rising order.
+        levels: Level of each section's heading, 1 is the outermost; (): all sections have the same level.
     """
+    level_at = {len(text): 0, **dict(zip(section_starts, levels, strict=False))}
     borders = sorted({0, *section_starts, len(text)})
     passage: Span | None = None
+    outer = 0  # level of the section in which `passage` begins
     lead_in = 0  # where the lead-ins at the end of `passage` begin; its end, if it has none
 
     def too_long(end: int) -> bool:
@@ -182,10 +190,11 @@ def spans(
     for section in pairwise(borders):
         room = size
         if passage is not None:
-            length = section[0] - passage[0]
+            length, level = section[0] - passage[0], level_at.get(section[0], 0)
+            ends_outer = outer < level > level_at.get(section[1], 0) and section[1] - section[0] < SMALL_SHARE * size
             if length < SMALL_SHARE * size and too_long(section[1]) and _only_headings(text, passage, section_starts):
                 room -= length  # the section's first piece joins the headings above it in one passage
-            elif length >= SMALL_SHARE * size or too_long(section[1]):
+            elif too_long(section[1]) or (length >= SMALL_SHARE * size and not ends_outer):
                 yield from _stripped(text, passage)
                 passage = None
         for piece in _pieces_with_tables(text, section, tables, room):
@@ -194,6 +203,8 @@ def spans(
                 moves = is_short and passage[0] < lead_in and _length(tables, lead_in, piece[1]) <= size
                 yield from _stripped(text, (passage[0], lead_in) if moves else passage)
                 passage = (lead_in, passage[1]) if moves else None
+            if passage is None:
+                outer = level_at.get(section[0], 0)
             passage = piece if passage is None else (passage[0], piece[1])
             if not _LEAD_IN.fullmatch(text, *piece):
                 lead_in = passage[1]
