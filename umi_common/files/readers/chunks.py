@@ -17,7 +17,7 @@ from typing import Any
 from umi_common.errors import FileUnreadable
 from umi_common.files.readers.chat import message_pattern, messages
 from umi_common.files.readers.html_text import PARAGRAPH_BREAK, HtmlText
-from umi_common.files.readers.json_text import OUTPUT_CHARACTERS, loaded, notebook_markdown, value_lines
+from umi_common.files.readers.json_text import OUTPUT_CHARACTERS, json_text, loaded, notebook_markdown
 from umi_common.files.readers.mail import mails_in, read_mail, saved_page
 from umi_common.files.readers.markup import (
     MARKDOWN_ENDINGS,
@@ -259,17 +259,17 @@ def _date_in_name(path: Path) -> datetime | None:
 
 
 def _json(path: Path, content: bytes, name: str) -> FileChunks:
-    """The chunks of a JSON file: one for each object of an array of objects with a text, else its `value_lines`."""
+    """The chunks of a JSON file: one for each object of an array of objects with a text, else its `json_text`."""
     text = decoded_text(path, content)
     try:
         value = loaded(text)
-        text = "\n".join(value_lines(value))
+        text, tables = json_text(value)
     except (ValueError, RecursionError):  # such as JSON with comments: the file is read as plain text
-        value = None
+        value, tables = None, []
     records = value if isinstance(value, list) and all(isinstance(each, dict) for each in value) else []
     if records and all(any(isinstance(each.get(key), str) for key in TEXT_KEYS) for each in records):
         return _records(path, map(json.dumps, records), name, 1)
-    return _file_chunks(_named_passages(path, text), name)
+    return _file_chunks(_named_passages(path, text, tables=tables), name)
 
 
 def _notebook(path: Path, content: bytes, name: str) -> FileChunks:

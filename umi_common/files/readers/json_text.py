@@ -1,19 +1,23 @@
-"""Turn JSON into text: one line "key: value" for each value, and the cells of a notebook as Markdown."""
+"""Turn JSON and wide sheets into text, one line "key: value" for each value, and the cells of a notebook into Markdown."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from umi_common.errors import FileUnreadable
 from umi_common.files.readers.html_text import HtmlText
+from umi_common.files.readers.passages import Table
 from umi_common.files.readers.reading import without_terminal_codes
 
 OUTPUT_CHARACTERS = 1_000
 """Number of characters that are read of each output of a notebook's cell."""
+HEAD_LINES = 2
+"""Number of lines of a record, mostly its id and its name, that each later passage of the record repeats."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 """The beginning of a surrogate as JSON escapes it: "\\ud83d"."""
 _BARE_OBJECT = re.compile(r"<[\w.]+ object(?: at \w+)?>")
@@ -32,6 +36,42 @@ def loaded(text: str) -> Any:
         whole = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
         value = json.loads(whole.decode("utf-16", "replace"))
     return value
+
+
+def json_text(value: Any) -> tuple[str, list[Table]]:
+    """The `value_lines` of a JSON value, and a table for each object of its outermost lists, see `text_of_records`."""
+    return text_of_records(_records_in(value, ""))
+
+
+def _records_in(value: Any, name: str) -> Iterator[tuple[bool, Sequence[str]]]:
+    """Yield (whether it is an element of an outermost list, its lines) for each part of a JSON value."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _records_in(inner, f"{name}.{key}" if name else key)
+    elif isinstance(value, list) and any(isinstance(inner, (dict, list)) for inner in value):
+        yield from ((True, [*value_lines(inner, name), ""]) for inner in value)
+    else:
+        yield False, [*value_lines(value, name)]
+
+
+def text_of_records(parts: Iterable[tuple[bool, Sequence[str]]]) -> tuple[str, list[Table]]:
+    """The lines of all parts as one text, and a table for each record.
+
+    The head of such a table is the first HEAD_LINES lines of the record, so that each passage shows whose values it has.
+
+    Args:
+        parts: (whether it is a record, its lines).
+    """
+    texts, tables, at = list[str](), list[Table](), 0
+    for is_record, lines in parts:
+        ends = [*accumulate((len(line) + 1 for line in lines), initial=at)]
+        if is_record and len(lines) > HEAD_LINES:
+            text = "\n".join(lines) + "\n"
+            blank = [end for end, line in zip(ends[1:], lines, strict=True) if not line]
+            tables.append(Table(at, ends[HEAD_LINES], ends[-1], text[: ends[HEAD_LINES] - at], blank))
+        texts += lines
+        at = ends[-1]
+    return "\n".join(texts), tables
 
 
 def value_lines(value: Any, name: str = "") -> Iterator[str]:

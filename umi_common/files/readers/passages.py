@@ -23,17 +23,14 @@ PASSAGE_CHARACTERS = 1_000
 SMALL_SHARE = 0.25
 """A section shorter than this share of the largest passage is joined with the next section, if both fit into one
 passage. If they do not fit and the short section has only headings, it is joined with the first piece of the next."""
-BREAKS = (
-    re.compile(r"\n[ \t]*\n\s*"),
-    re.compile(r"(?<=[.!?…])(?<!\s\d\.)(?<!\s\d\d\.)[\"'”’)\]]*\s+|(?<=[。！？])"),
-    re.compile(r"\n"),
-    re.compile(r"\s+"),
-)
+_SENTENCE_END = re.compile(r"(?<=[.!?…])(?<!\s\d\.)(?<!\s\d\d\.)[\"'”’)\]]*\s+|(?<=[。！？])")
+"""A number of one or two digits with a dot does not end a sentence: "7." may be the number of an item in a list or, in
+German, a day."""
+BREAKS = (re.compile(r"\n[ \t]*\n\s*"), _SENTENCE_END, re.compile(r"\n"), _SENTENCE_END, re.compile(r"\s+"))
 """Patterns after which a text that is too long is cut: blank lines; then, in pieces that are still too long, ends of
-sentences, ends of lines, and white space. A number of one or two digits with a dot does not end a sentence: "7." may be
-the number of an item in a list or, in German, a day."""
+sentences, ends of lines, and white space."""
 ROW_BREAKS = 2
-"""Index in BREAKS of the pattern by which a table is cut: line breaks."""
+"""Index in BREAKS of the first pattern by which a table is cut: line breaks, then ends of sentences in a long row."""
 TITLE_ROWS_MAX = 5
 """Largest number of rows above the head of a CSV or TSV file, such as a title and a blank line."""
 _LEAD_IN = re.compile(r"[^\n]*[\w:?：？][*_`\"'”’)\]]*[ \t]*\n[ \t]*\n\s*")
