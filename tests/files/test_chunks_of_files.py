@@ -176,6 +176,20 @@ def test_a_passage_of_a_pdf_that_goes_on_over_pages_names_the_first_and_the_last
     assert "page 1–3" in place(chunk)
 
 
+def test_a_word_that_a_line_of_a_pdf_divides_is_one_word(file):
+    pytest.importorskip("pypdf")
+    lines = [
+        "A well-known repre-",
+        "sentative of a well-",
+        "known firm, state-of-the-",
+        "art, Ein-",
+        "und Ausgang, x-",
+        "ray",
+    ]
+    (chunk,) = chunks_of(file("a.pdf", pdf(f") Tj 14 TL T* ({') Tj T* ('.join(lines)}")))
+    assert "representative of a well-known firm, state-of-the-art, Ein-\nund Ausgang, x-ray" in chunk.text
+
+
 def test_lines_of_a_pdf_in_two_passages_are_lines_of_a_context_too(file):
     pytest.importorskip("pypdf")
     lines = ") Tj T* (".join(f"{number} oaks grow in wood number {number}." for number in range(10, 60))
@@ -479,6 +493,23 @@ def test_a_sheet_that_is_named_has_its_first_line_in_every_chunk(file):
     chunks = chunks_of(file("sheet.csv", "\n".join(["number;place;checked", *rows])), "sheet.csv")
     assert len(chunks) > 2 and all(chunk.text.startswith("number;place;checked\n") for chunk in chunks)
     assert [line for chunk in chunks for line in chunk.text.split("\n")[1:]] == rows
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_a_sheet_with_many_columns_names_the_column_of_each_value(file, separator):
+    names = ["sensor", *(f"metric_{n}" for n in range(200)), "empty"]
+    rows = [[f"S{row}", *(str(1000 * row + n) for n in range(200)), ""] for row in range(4)]
+    sheet = "Sensors\n" + "\n".join(separator.join(row) for row in [names, *rows])
+    texts = [chunk.text for chunk in chunks_of(file("wide.csv", sheet))]
+    assert texts[0].startswith("Sensors\nsensor: S0\nmetric_0: 0\n")
+    (found,) = [text for text in texts if "metric_150: 3150" in text]
+    assert "sensor: S3\n" in found and not any("empty" in text for text in texts)
+
+
+@pytest.mark.parametrize("rows", ["", "1," + "x" * 200_000])
+def test_a_sheet_with_many_columns_that_has_no_rows_or_a_huge_field_is_read_as_it_is(file, rows):
+    head = ",".join(f"metric_{n}" for n in range(200))
+    assert chunks_of(file("wide.csv", f"{head}\n{rows}"))[0].text.startswith("metric_0,metric_1,")
 
 
 def test_a_row_of_a_sheet_with_line_breaks_in_its_quotes_stays_in_one_chunk(file):

@@ -71,6 +71,22 @@ def test_a_talk_in_json_and_json_with_comments_are_no_chats_and_no_errors(file):
     assert chunks_of(file("deep.json", "[" * 100_000))[0].text.startswith("[[[")
 
 
+@pytest.mark.parametrize("wrap", [lambda products: products, lambda products: {"data": {"items": products}}])
+def test_each_passage_of_a_long_object_begins_with_its_first_two_values(file, wrap):
+    reviews = [{"author": "Ann", "says": "It is dry. It is warm. " * 8}] * 6
+    products = [{"sku": f"NV-{n}", "name": f"Boot {n}", "reviews": reviews, "weight": 300 + n} for n in range(5)]
+    chunks = chunks_of(file("products.json", json.dumps(wrap(products))))
+    for n in range(5):
+        (found,) = [chunk.text for chunk in chunks if f"weight: {300 + n}" in chunk.text]
+        assert f"sku: NV-{n}\n" in found and f"name: Boot {n}\n" in found
+
+
+def test_a_long_text_of_an_object_is_cut_after_its_sentences(file):
+    pages = [{"id": n, "title": f"Page {n}", "body": "The roof of the old mill leaks badly. " * 60} for n in range(2)]
+    texts = [chunk.text for chunk in chunks_of(file("pages.json", json.dumps(pages)))]
+    assert len(texts) > 4 and all(text.endswith("badly.") for text in texts)
+
+
 def test_a_cut_emoji_in_json_costs_its_character_and_not_the_file(file):
     (chunk,) = chunks_of(file("a.json", '{"says": "The roof \\ud83d", "smiles": "\\ud83d\\ude00"}'))
     assert chunk.text == "says: The roof \ufffd\nsmiles: \U0001f600"

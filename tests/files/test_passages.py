@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from umi_common.files.readers.html_text import HtmlText
-from umi_common.files.readers.markup import headings, markdown_tables
+from umi_common.files.readers.markup import headings, markdown_tables, tables_and_lists
 from umi_common.files.readers.passages import passages, spans
 
 PAGE = """# Guide
@@ -334,3 +335,68 @@ def test_an_html_table_of_names_and_values_and_one_for_layout_repeat_nothing():
     page = HtmlText()
     page.read(f"<table>{rows}</table><table><tr><td><table><tr><th>A<tr><td>1</table></table>")
     assert [page.text[table.start : table.rows_start].strip() for table in page.tables] == ["A"]
+
+
+@pytest.mark.parametrize("lead_in", ["**Q: Where is the key?**", "To start the pump, run:", "2. FIRE", "Who pays?"])
+def test_a_line_that_leads_to_the_next_paragraph_is_not_the_end_of_a_passage(lead_in):
+    answer = "It is in the box. " * 30
+    text = f"{'We met. ' * 60}\n\n{lead_in}\n\n{answer}\n\n{'We left. ' * 60}"
+    assert any(passage.text.startswith(f"{lead_in}\n\nIt is") for passage in passages(text))
+
+
+def test_a_long_list_of_short_paragraphs_is_cut_at_its_length_alone():
+    items = [f"Item {number} of the long list of paragraphs" for number in range(60)]
+    found = list(passages("It begins here.\n\n" + "\n\n".join(items)))
+    assert len(found) == 3 and all(len(passage.text) > 900 for passage in found[:-1])
+
+
+def test_a_short_last_subsection_stays_with_its_section():
+    notes = "".join(f"## Version {n}\n\n### Changed\n\n{'More. ' * 80}\n\n### Fixed\n\nBug {n}.\n\n" for n in range(4))
+    found = list(passages(notes, headings(notes, ".md")))
+    assert [(f"Version {n}" in p.text, f"Bug {n}" in p.text) for n, p in enumerate(found)] == [(True, True)] * 4
+
+
+def test_short_subsections_before_a_long_one_stay_in_one_passage():
+    text = f"# Tools\n\n{'Words. ' * 60}\n\n## Saw\n\nCuts.\n\n## File\n\nSmooths.\n\n## Drill\n\n{'Turns. ' * 140}"
+    assert [p.text.split("\n")[0] for p in passages(text, headings(text, ".md"))] == ["# Tools", "## Saw", "## Drill"]
+
+
+def in_passages(text):
+    return [p.text for p in passages(text, headings(text, ".md"), tables_and_lists(text))]
+
+
+def test_each_passage_of_a_long_list_begins_with_the_line_above_it():
+    steps = "".join(f"{n}. Turn valve {n}. Then wait for an hour.\n\n   Write it down.\n" for n in range(1, 60))
+    first, *others = in_passages(f"# Plant\n\nTo stop the boiler:\n\n{steps}\nThat is all.")
+    assert first.startswith("# Plant\n\nTo stop the boiler:\n\n1. Turn") and len(others) > 2
+    assert all(passage.startswith("To stop the boiler:\n") and passage[20].isdigit() for passage in others)
+    assert all(f"{n}. Turn valve {n}. Then wait" in "".join([first, *others]) for n in range(1, 60))
+
+
+def test_each_passage_of_an_item_with_many_inner_items_begins_with_the_item():
+    rooms = "".join(f"- Floor {n}\n" + "".join(f"  - Room {n}{r:02} is painted.\n" for r in range(60)) for n in (1, 2))
+    for passage in in_passages(rooms):
+        for room in re.findall(r"Room (\d)", passage):
+            assert f"- Floor {room}\n  - Room {room}" in passage
+
+
+@pytest.mark.parametrize("between", ["And so on.\n\n", "# Next\n", "```sh\n- no item\n```\n", "| a |\n"])
+def test_a_list_ends_at_the_next_paragraph_heading_or_code(between):
+    text = f"Buy:\n\n- {'Milk. ' * 100}\n- {'Tea. ' * 100}\n\n{between}{'Nothing. ' * 150}"
+    passage = in_passages(text)[-1]
+    assert passage.startswith("Nothing.")
+
+
+@given(
+    st.lists(
+        st.sampled_from(["- a b", "  - inner", "Do:", "", "1. one", "  text. More", "# T", "word " * 8, "```", "| a |"])
+    ),
+    st.integers(8, 90),
+)
+def test_passages_with_lists_lose_and_repeat_nothing_but_heads(lines, size):
+    text = "\n".join(lines)
+    found = list(passages(text, headings(text, ".md"), tables_and_lists(text), size=size))
+    slices = [passage.text[passage.metadata.get("table_head", 0) :] for passage in found]
+    assert all(text[each.start :].startswith(part) and part for each, part in zip(found, slices, strict=True))
+    assert "".join("".join(slices).split()) == "".join(text.split())
+    assert all(len(passage.text) <= size for passage in found)

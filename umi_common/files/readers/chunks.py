@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate
@@ -17,17 +19,17 @@ from typing import Any
 from umi_common.errors import FileUnreadable
 from umi_common.files.readers.chat import message_pattern, messages
 from umi_common.files.readers.html_text import PARAGRAPH_BREAK, HtmlText
-from umi_common.files.readers.json_text import OUTPUT_CHARACTERS, json_text, loaded, notebook_markdown
+from umi_common.files.readers.json_text import OUTPUT_CHARACTERS, json_text, loaded, notebook_markdown, sheet_text
 from umi_common.files.readers.mail import mails_in, read_mail, saved_page
 from umi_common.files.readers.markup import (
     MARKDOWN_ENDINGS,
     front_matter_dates,
     headings,
-    markdown_tables,
     stated_title,
+    tables_and_lists,
 )
-from umi_common.files.readers.passages import Heading, Passage, Table, passages
-from umi_common.files.readers.pdf import PdfPages, PdfProcess
+from umi_common.files.readers.passages import HEAD_SHARE, PASSAGE_CHARACTERS, Heading, Passage, Table, passages
+from umi_common.files.readers.pdf import PdfPages, PdfProcess, without_divided_words
 from umi_common.files.readers.reading import ReadLimits, check_name, decoded_text, file_errors, open_regular, read_all
 from umi_common.files.readers.stamps import STAMP
 from umi_common.frameworks.records import PlaceKeys, may_be_offset, time_in, to_chunk
@@ -35,7 +37,7 @@ from umi_common.stores.chunk_names import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 
-RULES_VERSION = 19
+RULES_VERSION = 20
 """Version of the rules by which files are cut. Raise it when the chunks of a kind of file that was read before change:
 it is a part of a file's version, so the next run then reads all files again."""
 TITLES_MAX = 10
@@ -220,7 +222,7 @@ def _text_file(path: Path, content: bytes) -> Iterator[Passage]:
     text = decoded_text(path, content)
     ending = path.suffix.lower()
     if ending in SHEET_ENDINGS:
-        return _named_passages(path, text, tables=[Table.of_sheet(text, SHEET_ENDINGS[ending])])
+        return _sheet(path, text, SHEET_ENDINGS[ending])
     pattern = None if ending in MARKDOWN_ENDINGS else message_pattern(text)
     if pattern is not None:
         found = messages(text, pattern)
@@ -228,8 +230,17 @@ def _text_file(path: Path, content: bytes) -> Iterator[Passage]:
     stated = front_matter_dates(text) if ending in MARKDOWN_ENDINGS else {}
     when, title = time_in(stated, _time_key(stated, stated.keys())), stated_title(text, ending)
     undated = bool(stated) and when is None
-    sections, tables = headings(text, ending), markdown_tables(text)
+    sections, tables = headings(text, ending), tables_and_lists(text)
     return _named_passages(path, text, sections, tables, title=title, when=when, undated=undated)
+
+
+def _sheet(path: Path, text: str, separators: str) -> Iterator[Passage]:
+    """The passages of a CSV or TSV file. With a head that is too long to be repeated, each row becomes a record."""
+    tables = [Table.of_sheet(text, separators)]
+    if len(tables[0].head) > HEAD_SHARE * PASSAGE_CHARACTERS:
+        with suppress(csv.Error):  # a field has more than 100,000 characters: the text is read as it is
+            text, tables = sheet_text(text, tables[0].start, separators)
+    return _named_passages(path, text, tables=tables)
 
 
 def _named_passages(
@@ -274,7 +285,7 @@ def _json(path: Path, content: bytes, name: str) -> FileChunks:
 
 def _notebook(path: Path, content: bytes, name: str) -> FileChunks:
     text, cut = notebook_markdown(path, decoded_text(path, content))
-    found = _file_chunks(_named_passages(path, text, headings(text, ".md"), markdown_tables(text)), name)
+    found = _file_chunks(_named_passages(path, text, headings(text, ".md"), tables_and_lists(text)), name)
     if cut:
         found.notes.append(f"{path}: only the first {OUTPUT_CHARACTERS} characters of long outputs are indexed: {cut}")
     return found
@@ -322,7 +333,7 @@ def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
 
     Blank lines join the texts of the pages, so a chunk may span several pages; then "last_page" is the last of them.
     """
-    pages = [page.strip() + "\n\n" for page in read.pages]
+    pages = [page.strip() + "\n\n" for page in without_divided_words(read.pages)]
     text = "".join(pages)
     if not text.strip():
         why = f"because its pages cannot be read ({read.bad[0][1]})" if read.bad else "only pictures of it"

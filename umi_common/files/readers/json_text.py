@@ -1,11 +1,13 @@
-"""Turn JSON and wide sheets into text, one line "key: value" for each value, and the cells of a notebook into Markdown."""
+"""Turn JSON and wide sheets into lines "key: value", one for each value, and the cells of a notebook into Markdown."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +56,38 @@ def _records_in(value: Any, name: str) -> Iterator[tuple[bool, Sequence[str]]]:
         yield False, [*value_lines(value, name)]
 
 
+def sheet_text(text: str, start: int, separators: str) -> tuple[str, list[Table]]:
+    """The rows of a sheet as records, a line "column: value" for each cell that is not blank; see `text_of_records`.
+
+    Args:
+        text: The text of a CSV or TSV file.
+        start: Index at which the row with the names of the columns begins.
+        separators: The characters that may separate two fields.
+
+    Raises:
+        csv.Error: If a field has more characters than `csv.field_size_limit()`.
+    """
+    separator = max(separators, key=text[start:].partition("\n")[0].count)
+    names, *rows = csv.reader(
+        io.StringIO(text[start:], newline=""),
+        delimiter=separator,
+        quoting=csv.QUOTE_NONE if text.count('"') % 2 else csv.QUOTE_MINIMAL,
+    )
+    if not rows:
+        return text, []
+    records = (
+        [*(f"{name}: {cell}" if name else cell for name, cell in zip_longest(names, row, fillvalue="") if cell.strip())]
+        for row in rows
+    )
+    return text_of_records(
+        [(False, text[:start].splitlines()), *((True, [*record, ""]) for record in records if record)]
+    )
+
+
 def text_of_records(parts: Iterable[tuple[bool, Sequence[str]]]) -> tuple[str, list[Table]]:
     """The lines of all parts as one text, and a table for each record.
 
-    The head of such a table is the first HEAD_LINES lines of the record, so that each passage shows whose values it has.
+    Its head is the first HEAD_LINES lines of the record, so that each passage shows whose values it has.
 
     Args:
         parts: (whether it is a record, its lines).

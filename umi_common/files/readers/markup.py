@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from umi_common.files.readers.passages import Heading, Table
 
@@ -34,6 +35,12 @@ _UNDER_HEAD = re.compile(r"^[ \t>]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:[|+][ \t]*:?-+:?[
 A line that underlines a heading matches, too, but has no "|"."""
 _ROWS = re.compile(r"(?:\n[^\n|]*\|[^\n]*)*")
 """The rows of a table: adjacent lines with a "|"."""
+_MARK = r"(?:[-*+•]|\d{1,3}[.)])[ \t]+\S"
+"""The beginning of an item of a list: "- Oil" or "3. Oil"."""
+_LIST = re.compile(rf"^{_MARK}.*(?:\n(?:(?:[ \t]*\n)*(?:[ \t]+\S|{_MARK})|(?![#|`~>\s])).*)*", re.MULTILINE)
+"""A list: the line of an item without indentation, then its other items and all lines that are a part of an item."""
+_ITEM, _INNER_ITEM = (re.compile(rf"^({indent}){_MARK}", re.MULTILINE) for indent in ("", "[ \t]+"))
+"""The beginning of an item without and with indentation, which is group 1."""
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 """Front matter at the beginning of a Markdown file: YAML between lines "---", or TOML between lines "+++"."""
 _FRONT_DATE = re.compile(
@@ -93,6 +100,40 @@ def markdown_tables(text: str) -> list[Table]:
             if rows and rows[0]:
                 tables.append(Table.of(text, start, dashes.end() + 1, rows.end()))
     return tables
+
+
+def tables_and_lists(text: str) -> list[Table]:
+    """The `markdown_tables` and, as tables, the lists of a text, without overlap, in order.
+
+    An item with inner items is a table whose head is the item's first line: "- Finance". A list without inner items is
+    a table whose head is the paragraph above, if that ends with a colon: "To restore the database:".
+    """
+    tables = markdown_tables(text)
+    starts = [table.start for table in tables]
+    for found in _unfenced(_LIST, text):
+        lists = [*_items_with_items(text, *found.span())] or [*_introduced_list(text, *found.span())]
+        if lists and bisect_right(starts, lists[-1].end) == bisect_right(starts, lists[0].start):
+            tables += lists
+    return sorted(tables)
+
+
+def _items_with_items(text: str, start: int, end: int) -> Iterator[Table]:
+    """Yield a table for each item of a list that has inner items; its head ends with their indentation."""
+    starts = [item.start() for item in _ITEM.finditer(text, start, end)]
+    for item, stop in pairwise([*starts, end]):
+        if inner := [*_INNER_ITEM.finditer(text, item, stop)]:
+            ends = [each.start() for each in inner]
+            table = Table.of(text, item, ends[0], stop)
+            yield table._replace(head=table.head + inner[0][1], row_ends=[*ends, stop])
+
+
+def _introduced_list(text: str, start: int, end: int) -> Iterator[Table]:
+    """Yield the table of a list and the paragraph above it, if that ends with a colon."""
+    above = text[:start].rstrip()
+    lead_in = above[above.rfind("\n\n") + 1 :].lstrip()
+    if lead_in.rstrip("*_ ").endswith((":", "：")):
+        ends = [item.start() for item in _ITEM.finditer(text, start, end)]
+        yield Table.of(text, len(above) - len(lead_in), start, end)._replace(row_ends=[*ends, end])
 
 
 def front_matter_dates(text: str) -> dict[str, str]:

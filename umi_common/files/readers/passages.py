@@ -34,8 +34,8 @@ ROW_BREAKS = 2
 TITLE_ROWS_MAX = 5
 """Largest number of rows above the head of a CSV or TSV file, such as a title and a blank line."""
 _LEAD_IN = re.compile(r"[^\n]*[\w:?：？][*_`\"'”’)\]]*[ \t]*\n[ \t]*\n\s*")
-"""A paragraph of one line that does not end like a statement, such as a question, "Run this:" or a title in bold letters.
-At the end of a passage it is moved to the next passage, which has the text that it belongs to."""
+"""A paragraph of one line that does not end like a statement, such as a question, "Run this:" or a title in bold. At
+the end of a passage it is moved to the next passage, which has the text that it belongs to."""
 HEAD_SHARE = 0.5
 """A table's head longer than this share of the largest passage is not repeated."""
 _WORD = re.compile(r"\w+")

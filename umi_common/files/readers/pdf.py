@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +22,12 @@ CHILD = Path(__file__).with_name("pdf_child.py")
 START_SECONDS = 60.0
 """Longest time for the child process to start and import pypdf, which takes about 0.5 s on an idle machine."""
 
+_DIVIDED = re.compile(
+    r"(?<![\w-])([\w-]*[^\W\d_])([-\u2010\u00ad])[ ]*\n[ ]*(?!(?:and|or|to|und|oder|bis)\b)([^\W\d_][\w-]*)"
+)
+"""A word that a hyphen divides at the end of a line. In "Ein- und Ausgang" the hyphen divides no word."""
+_HYPHENATED = re.compile(r"\w+(?:-\w+)+")
+
 
 class PdfPages(NamedTuple):
     """The text of a PDF, and a list of what was not read."""
@@ -30,6 +38,25 @@ class PdfPages(NamedTuple):
     """(page number from 1, reason) of each page that cannot be read completely; part of its text may be in `pages`."""
     attached: list[str]
     """Names of the files attached to the PDF, which are not read."""
+
+
+def without_divided_words(pages: Iterable[str]) -> list[str]:
+    """The pages with each divided word in one line: "repre-\\nsentatives" becomes "representatives".
+
+    The hyphen is kept if the document has the word with a hyphen elsewhere ("well-known"), or if the part before it is
+    one letter or has a hyphen, too ("state-of-the-art"). A second part with a capital letter is left as it is.
+    """
+    pages = list(pages)
+    hyphenated = {word.lower() for page in pages for word in _HYPHENATED.findall(page)}
+
+    def joined(found: re.Match[str]) -> str:
+        first, sign, second = found.groups()
+        if not second[0].islower():
+            return found[0]
+        is_compound = len(first) == 1 or "-" in first or f"{first}-{second}".lower() in hyphenated
+        return f"{first}-{second}" if sign == "-" and is_compound else first + second
+
+    return [_DIVIDED.sub(joined, page) for page in pages]
 
 
 class PdfProcess(Closing):
