@@ -27,7 +27,7 @@ from umi_common.errors import InputError, StoreClosed, StoreError, StoreForked, 
 from umi_common.runtime.closing import Closing
 from umi_common.runtime.forks import give_lock
 from umi_common.stores.batch_checks import checked_count, checked_directory
-from umi_common.stores.embedded.directory import WriterLock
+from umi_common.stores.embedded.directory import WriterLock, delete_store
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.ledger.file import FILE
 from umi_common.types import utf8_text
@@ -136,6 +136,8 @@ class Tenants(Closing):
     def remove(self, tenant: str) -> bool:
         """Delete a tenant's store and its directory. Returns whether the tenant had one.
 
+        If the directory is a link, the link and the store it leads to are deleted; other files beside that store stay.
+
         Raises:
             StoreLocked: If the store is in use in this process, or open for writing in another process.
             StoreReadOnly: If the stores are opened with read_only=True.
@@ -228,11 +230,12 @@ class Tenants(Closing):
         return existed
 
     def _delete_link(self, link: Path) -> None:
-        """Delete a link and the directory it leads to; that directory stays if it is or holds another tenant's."""
+        """Delete a link, and the store in the directory it leads to unless that is another tenant's; files of others
+        that are in that directory stay."""
         target = Path(os.path.realpath(link))  # unlike resolve(), it reads a loop of links
-        others = (os.path.realpath(path) for path in (self._root, *self._root.iterdir()) if path != link)
-        if not any(Path(other).is_relative_to(target) for other in others):
-            _delete_tree(target)
+        others = {os.path.realpath(path) for path in (self._root, *self._root.iterdir()) if path != link}
+        if target.is_dir() and str(target) not in others:
+            delete_store(target)
         link.unlink(missing_ok=True)  # a link left behind would lead to the next directory of that name
 
 

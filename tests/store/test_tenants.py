@@ -584,6 +584,28 @@ def test_a_removed_link_to_another_tenants_directory_leaves_the_other_tenant_its
             assert len(store) == 1
 
 
+def test_files_of_others_beside_a_removed_store_that_a_link_leads_to_stay(tmp_path):
+    root = tenants_with(tmp_path, "ann")
+    moved = moved_behind_a_link(root / "t-ann", tmp_path / "home")
+    (moved / "thesis").mkdir()
+    (moved / "thesis" / "chapter 1.md").write_text("a year of work")
+    with Tenants(root) as tenants:
+        assert tenants.remove("ann") is True
+        assert "ann" not in tenants and list(root.iterdir()) == []
+    assert [path.name for path in moved.rglob("*")] == ["thesis", "chapter 1.md"]
+
+
+def test_a_directory_without_a_store_that_a_removed_link_leads_to_stays_as_it_is(tmp_path):
+    root, home = tenants_with(tmp_path, "bob"), tmp_path / "home"
+    (home / "lexical").mkdir(parents=True)
+    (home / "embeddings.db").write_text("of another program")
+    (root / "t-ann").symlink_to(home)
+    with Tenants(root) as tenants:
+        tenants.remove("ann")
+        assert [path.name for path in root.iterdir()] == ["t-bob"]
+    assert sorted(path.name for path in home.iterdir()) == ["embeddings.db", "lexical"]
+
+
 def test_a_tenant_in_use_is_not_removed(tmp_path):
     with tenants_in(tmp_path) as tenants:
         with tenants.store("ann") as store:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -133,6 +134,22 @@ def check_directory(directory: Path, *, must_exist: bool = False) -> None:
         raise NotAStore(f"{directory} holds {foreign[0]!r} and no {FILE}; give umi a directory of its own")
     if must_exist:
         raise NotAStore(f"{directory} holds no store; open it once without read_only=True to create one")
+
+
+def delete_store(directory: Path) -> None:
+    """Delete a store's files, its ledger last, and then the directory, unless it holds other files. Without a ledger,
+    only the lock is deleted, because the other names may be those of another program's files."""
+    has_ledger = (directory / FILE).is_file()
+    own = PROOFS | FOLDERS | BEFORE_LEDGER if has_ledger else {LOCK}
+    for path in sorted(directory.iterdir(), key=lambda path: path.name == FILE):
+        if path.name not in own and not (has_ledger and path.name.startswith(f"{FILE}-")):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    if has_ledger and not any(directory.iterdir()):
+        directory.rmdir()
 
 
 def _exists(path: Path) -> bool:
