@@ -12,6 +12,7 @@ import pytest
 from stopwatch import processor_seconds
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
+from umi_common.search.reorder.lookup.full_names import full_names_in, initials_in
 from umi_common.search.reorder.lookup.stage import looked_up
 from umi_common.sim import HashEmbedder
 
@@ -996,3 +997,9 @@ def test_a_courtesy_title_in_small_letters_behind_a_name_is_no_part_of_it():
         )
         for patient, _ in pairs:
             assert umi.search(f"{patient}'s doctor", now=NOW).ids[0] == patient
+
+
+@pytest.mark.parametrize("read", [full_names_in, initials_in])
+def test_a_query_of_one_long_hyphenated_word_takes_no_second(read):
+    assert read("A-" * 5_000) in (([], []), {})
+    assert processor_seconds(lambda: read("A-" * 5_000)) < 0.1

@@ -333,6 +333,12 @@ def test_a_number_name_with_a_turkish_i_or_a_long_s_is_read_as_the_same_name():
     assert in_digits("night eıght, EPİSODE FİVE, week ſeven") == "night 8, EPİSODE 5, week 7"
 
 
+def test_the_number_names_of_a_long_query_are_read_in_time_that_grows_with_its_length():
+    short, long = ("page four, " * count for count in (400, 1_600))
+    in_digits(short)
+    assert processor_seconds(lambda: in_digits(long)) < 8 * processor_seconds(lambda: in_digits(short))
+
+
 @pytest.mark.parametrize("query", ["Henry {}", "what do you have of Henry {}?"])
 def test_a_king_is_found_by_his_number_in_digits(query):
     kings = {2: "marble bust", 5: "seal", 7: "marble bust", 8: "oil on wood", 14: "bronze medal"}

@@ -56,7 +56,7 @@ _LISTS = ("ul", "ol", "dl", "table")
 <li> does not end the first."""
 _HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 """A declaration in the attribute `style` that hides the element."""
-_REDIRECT = re.compile(r"\s*0+\.?0*\s*[;,]\s*(?:url\s*=\s*)?['\"]?[^\s'\"]", re.IGNORECASE)
+_REDIRECT = re.compile(r"\s*0+(?:\.0*)?\s*[;,]\s*(?:url\s*=\s*)?['\"]?[^\s'\"]", re.IGNORECASE)
 """The `content` of a <meta http-equiv="refresh"> that opens another page at once: "0; url=new.html"."""
 _NAMED = re.compile(r"""["'#=]([\w:.-]+)(?=["'\s>])""")
 """A possible id in an attribute or a script: "why", '#why', id=why."""

@@ -44,6 +44,8 @@ ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
 LABELLED = re.compile(r"(?<![^\W\d_])([^\W\d_]+)(\.?) (\d{1,3})\b")
 """A label, the full stop of an abbreviation, and a number of at most three digits; longer numbers are mostly years and
 amounts."""
+FUNCTION_WORD_REACH = 40
+"""Number of characters before a number name that are read for a function word; the longest of these has 12."""
 RANGE_SIGN = r"\s?(?:[-\u2013\u2014]|\b(?:to|and|bis|und|à|a|et|y|e)\b)\s?"
 """What stands between the two numbers of a range: "5-10", "5 to 10", "between 5 and 10"."""
 RANGE = re.compile(rf"(?<![\w.,:/-])(0|[1-9]\d{{0,5}}){RANGE_SIGN}([1-9]\d{{0,5}})(?!\d|[.,:/-]\d)")
@@ -88,7 +90,8 @@ def in_digits(query: str) -> str:
 
     def replaced(name: re.Match[str]) -> str:
         digits = digits_of(name[0])
-        is_quantity = all_function_words().issuperset(words_in(query[: name.start()])[-1:])
+        before = query[max(0, name.start() - FUNCTION_WORD_REACH) : name.start()]
+        is_quantity = all_function_words().issuperset(words_in(before)[-1:])
         return name[0] if is_quantity and digits.isdecimal() else digits
 
     return NUMBER_NAME.sub(replaced, query)
