@@ -19,7 +19,7 @@ from benchmarks.quality_sets import with_shuffled_positions
 from umi_common import DualRetriever, HybridStore
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, DatasetError, MissingExtra, SystemFailed
-from umi_common.evaluation import Answer, compare
+from umi_common.evaluation import Answer, SystemComparison, compare
 
 
 class FromLangChain(LangChainRetriever):
@@ -268,6 +268,13 @@ def test_a_run_cut_off_after_its_last_character_is_not_run_again(run, tmp_path):
         run({"mine": flaky}, [toy("one"), toy("two")], resume=path)
     assert flaky.asked == 4
     assert len(path.read_text().splitlines()) == 2
+
+
+def test_two_runs_of_one_system_on_one_dataset_are_refused_and_not_scored_as_one():
+    dataset = toy()
+    runs = compare({"mine": by_words}, [dataset]).runs
+    with pytest.raises(ConfigError, match="'mine' has 2 runs on toy/one"):
+        SystemComparison([*runs, replace(runs[0], ids={})], [dataset], ks=(10,), depth=10)
 
 
 def test_a_torn_line_is_removed_without_writing_the_finished_runs_again(run, tmp_path, monkeypatch):

@@ -80,6 +80,11 @@ def test_the_positional_argument_is_the_query_beside_an_argument_of_this_name(re
     assert found.content == create_umi_tool(retriever).call("where does Bob live?").content
 
 
+def test_a_second_value_without_a_name_is_refused_and_not_ignored(retriever):
+    with pytest.raises(TypeError, match="3.*name it: limit=3"):
+        create_umi_tool(retriever).call("where does Bob live?", 3)
+
+
 def test_the_tool_cannot_widen_what_its_retriever_may_see(retriever):
     anns = UmiRetriever.from_store(
         retriever.umi.store, filters={"user": "ann"}, time_range=(MAY, MAY + timedelta(days=2))

@@ -189,7 +189,7 @@ def test_a_point_that_another_program_added_is_left_out_and_named_once(id, paylo
     for _ in range(2):
         assert search(store, chunks[0].text).ids == found.ids
         assert store.ids() == sorted(chunk.id for chunk in chunks)
-        assert len(store.scan()) == 20
+        assert len(store.scan()) == len(store) == store.status().chunks == 20
     store.neighbours([chunks[0].id], reach=2)
     assert caplog.text.count("points that umi did not write") == 1 and repr(id) in caplog.text
     assert store.verify().problems == (f"point {id!r} was not written by umi; move it to a collection of its own",)

@@ -299,6 +299,15 @@ def test_an_encoder_that_fails_costs_the_arm_and_the_next_search_tries_again(sto
         SparseArm(store, encode)
 
 
+def test_an_encoder_that_fails_on_a_text_is_named_and_the_chunks_count_as_stored(store):
+    def encode(texts):
+        raise RuntimeError("out of memory")
+
+    with pytest.raises(EmbedderError, match="^sparse encoder .*chunks 'cat' to .*are stored, but not searched") as told:
+        SparseArm(store, encode)
+    assert "nothing was stored" not in str(told.value)
+
+
 @pytest.mark.parametrize(
     "returned, said",
     [

@@ -99,6 +99,8 @@ def test_a_reach_or_a_number_of_results_that_is_none_is_refused(store, reach, tm
             each.neighbours(["t0"], reach=reach)
         with pytest.raises(InvalidLimit, match=r"limit is .*; expected a whole number of at least 1"):
             each.scan(limit=reach)
+        with pytest.raises(InvalidLimit, match=r"depth is .*; expected a whole number of at least 1"):
+            each.recall([Probe("boat")], depth=reach, now=NOW)
     with pytest.raises(InvalidLimit, match=r"k is .*; expected a whole number of at least 1"):
         store.search_lexical("red boat", k=reach)
 

@@ -83,7 +83,11 @@ class Failure:
 
 
 class SystemComparison:
-    """The results of `compare`. Read them through `row`, `values`, `versus`, `by_category` and `failures`."""
+    """The results of `compare`. Read them through `row`, `values`, `versus`, `by_category` and `failures`.
+
+    Raises:
+        ConfigError: If two runs are of one system on one dataset.
+    """
 
     def __init__(
         self, runs: Iterable[Run], datasets: Iterable[Dataset], *, ks: Sequence[int], depth: int, seed: int = 0
@@ -96,6 +100,10 @@ class SystemComparison:
         self.metrics = tuple(default_metrics(ks))
         self.systems = tuple(dict.fromkeys(run.system for run in self.runs))
         self.sets = tuple(dict.fromkeys(run.set for run in self.runs))
+        counts = Counter((run.system, run.set, run.group) for run in self.runs)
+        for (system, name, group), count in counts.items():
+            if count > 1:
+                raise ConfigError(f"{system!r} has {count} runs on {name}/{group}; expected one: rename one of the systems")
         self._scores = {(run.system, run.set, run.group): self._score(run) for run in self.runs}
         self.rows = tuple(self._row(system, name) for name in self.sets for system in self.systems)
 

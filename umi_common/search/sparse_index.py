@@ -34,6 +34,8 @@ WAIT_SECONDS = 1.0
 SPARE_ROWS = 1_000
 """Texts whose chunks were removed are dropped only when there are more rows than 2 * chunks + SPARE_ROWS, because
 dropping them rewrites all postings."""
+NOT_ENCODED = "they are stored, but not searched by this encoder"
+"""What it means for chunks that the encoder failed on them."""
 UNKNOWN = -1
 """Code of a query term that no text holds, and row of a dropped text."""
 
@@ -191,7 +193,8 @@ class SparseIndex:
         try:
             embed_batches(encoder, texts, batches, self._config, on_batch, advance.note)
         except BatchFailed as failed:
-            raise embedding_failure(failed, [chunk.id for chunk in chunks], encoder.name, cache) from failed.__cause__
+            name, ids = f"sparse encoder {encoder.name!r}", [chunk.id for chunk in chunks]
+            raise embedding_failure(failed, ids, name, cache, NOT_ENCODED) from failed.__cause__
         return [known[text] for text in texts]
 
     def _segment(self, vectors: Sequence[SparseVector], first: int) -> _Segment:

@@ -86,13 +86,14 @@ class BaseStore(Closing, ABC):
         Raises:
             SearchUnavailable: If no arm that `strategy` uses can answer.
             InvalidVector: If a probe's vector has another dimension than the store's.
+            InvalidLimit: If `depth` is not a whole number of at least 1.
         """
         config = self.config
         if embedder_timeout_seconds is None:
             embedder_timeout_seconds = config.recall.embedder_timeout_seconds
         request = RecallRequest(
             probes,
-            depth=depth,
+            depth=checked_count("depth", depth, least=1),
             now=now,
             where=where,
             window=window,

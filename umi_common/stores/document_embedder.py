@@ -85,7 +85,7 @@ def embedded(
             try:
                 embed_batches(embedder, texts, batches_of(texts, missing, config), config, on_batch, advance.note)
             except BatchFailed as failed:
-                raise embedding_failure(failed, ids, embedder.name, cache) from failed.__cause__
+                raise embedding_failure(failed, ids, f"embedder {embedder.name!r}", cache) from failed.__cause__
             missing = _missing(texts, known, dim)
     return np.stack([known[text] for text in texts]) if texts else np.zeros((0, dim or 0), dtype=np.float32)
 
@@ -103,12 +103,16 @@ def _missing(texts: Sequence[str], known: Mapping[str, Vectors], dim: int | None
     return list(missing.values())
 
 
-def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache: object) -> EmbedderError:
+def embedding_failure(
+    failed: BatchFailed, ids: Sequence[str], embedder: str, cache: object, loss: str = "nothing was stored"
+) -> EmbedderError:
     """The error to raise for a failed batch; it names the batch's chunks and says what to do.
 
     Args:
         failed: `failed.batch` holds indices of `ids`; its cause is the embedder's error.
+        embedder: What failed, with its name.
         cache: The cache that holds the vectors of the earlier batches; None: there is none.
+        loss: What the failure means for the chunks.
     """
     error = failed.__cause__
     advice = "Repeat the call"
@@ -122,8 +126,8 @@ def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache:
             "needs a directory and a model with a model_name"
         )
     return EmbedderError(
-        f"embedder {name!r} failed on chunks {ids[failed.batch[0]]!r} to {ids[failed.batch[-1]]!r} "
-        f"({type(error).__name__}); nothing was stored. {advice}"
+        f"{embedder} failed on chunks {ids[failed.batch[0]]!r} to {ids[failed.batch[-1]]!r} "
+        f"({type(error).__name__}); {loss}. {advice}"
     )
 
 

@@ -17,7 +17,7 @@ from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
 from umi_common.stores.batch_checks import checked_ids
 from umi_common.stores.qdrant.collection import MADE_WITH, OpenCollection, chunks_alone, open_collection
-from umi_common.stores.qdrant.connection import Connection
+from umi_common.stores.qdrant.connection import Connection, models
 from umi_common.stores.qdrant.filters import compiled
 from umi_common.stores.qdrant.neighbours import beside
 from umi_common.stores.qdrant.points import (
@@ -221,7 +221,9 @@ class QdrantStore(CollectionStore):
         return recall_many(collection, queries, requests, traces)
 
     def __len__(self) -> int:
-        found = self._ready().connection.call("count", count_filter=chunks_alone(), exact=True)
+        m = models()
+        has_draw = m.FieldCondition(key="draw", range=m.Range(gte=0))  # points of other programs have no such field
+        found = self._ready().connection.call("count", count_filter=chunks_alone(has_draw), exact=True)
         return int(found.count)
 
     @property
