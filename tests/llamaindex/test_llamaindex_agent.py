@@ -81,7 +81,7 @@ def test_the_positional_argument_is_the_query_beside_an_argument_of_this_name(re
 
 
 def test_a_second_value_without_a_name_is_refused_and_not_ignored(retriever):
-    with pytest.raises(TypeError, match="3.*name it: limit=3"):
+    with pytest.raises(TypeError, match=r"3.*name it: limit=3"):
         create_umi_tool(retriever).call("where does Bob live?", 3)
 
 

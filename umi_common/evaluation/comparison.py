@@ -103,7 +103,7 @@ class SystemComparison:
         counts = Counter((run.system, run.set, run.group) for run in self.runs)
         for (system, name, group), count in counts.items():
             if count > 1:
-                raise ConfigError(f"{system!r} has {count} runs on {name}/{group}; expected one: rename one of the systems")
+                raise ConfigError(f"{system!r} has {count} runs on {name}/{group}; expected one: rename a system")
         self._scores = {(run.system, run.set, run.group): self._score(run) for run in self.runs}
         self.rows = tuple(self._row(system, name) for name in self.sets for system in self.systems)
 

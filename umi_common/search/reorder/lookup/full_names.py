@@ -40,7 +40,7 @@ query's other words. Farther words are mostly about another person: "Omar's phon
 20 is too few for "the doctor of the old family of Tara Hale"; 60 ranks as 30 does."""
 NAME_END = re.compile(r"\s*[^\w\s'’.-]+\s*")
 """Signs that end a full name: the words before and after them are not of one name."""
-NOT_LOWER_CASE = rf"[^\W\d_a-z][\w'’-]{{1,40}}"
+NOT_LOWER_CASE = r"[^\W\d_a-z][\w'’-]{1,40}"
 """A word that does not begin with a lower-case letter of ASCII; `full_names_in` leaves out other lower-case letters. It
 has a largest length, because a search in "A-A-A-..." otherwise reads to the end from each letter."""
 NEXT_ITEM = rf",?\s{NOT_LOWER_CASE}|,?\s(?:&|and|or|und|oder|et|ou|y|o|e|i|och|og|и)\s{NOT_LOWER_CASE}\b(?!,)"
