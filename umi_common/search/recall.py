@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timezone
 from functools import partial
-from itertools import zip_longest
 
 import numpy as np
 
-from umi_common.pool import CHUNKS_WITH_TIME, Floats, Pool, Vectors
+from umi_common.pool import CHUNKS_WITH_TIME, Floats, Pool
 from umi_common.protocols import Probe, RecallRequest, Store
 from umi_common.query.rewriting.rewrite import Rewrites
 from umi_common.query.routing import Decision, route, weigh_evidence
@@ -68,28 +67,31 @@ def recall(search: Search, when: When | None = None, ids: tuple[str, ...] = ()) 
     """
     request = search.request
     decision = _decide_beforehand(search)
-    deep = decision is not None and decision.deep
     of_period = None
     if when is not None:
         ids, of_period = yield from _recall_period(search, when)
-    known = [] if of_period is None else [*[None] * _first_with_period(request), *of_period.query_vectors]
-    ask_store = _ask_store(search, _probes(search, (), known, ids), earlier=of_period)
+    calls = [_ask_store(search, _probes(search, ids), earlier=of_period, first=_first_with_period(request))]
     arms = search.components.arms if request.strategy == "hybrid" else None
-    arm_calls = () if arms is None else arms.calls(request, search.config.extra_arms)
+    if arms is not None:
+        calls += arms.calls(request, search.config.extra_arms)
+    deep = decision is not None and decision.deep
+    if deep:
+        calls.append(_ask_llm(search))
     with search.trace.stage("recall") as facts:
-        first, *others = yield (ask_store, *arm_calls, *([_ask_llm(search)] if deep else []))
-        pool = _pool_of(first, request)
+        of_store, *others = yield tuple(calls)
+        of_llm = others.pop() if deep else None
+        pool = _pool_of(of_store, request)
         facts.update(candidates=len(pool), mode=pool.mode, **pool.facts)
         if request.searched != request.query:
             facts["words_left_out"] = len(request.query.split()) - len(request.searched.split())
         if request.time_range is not None and pool.facts.get(CHUNKS_WITH_TIME) == 0:
             warn_once("time range", "", NO_TIMES)
-        arm_hits = {} if arms is None else arms.hits(others[: len(arm_calls)], search.trace)
+        arm_hits = {} if arms is None else arms.hits(others, search.trace)
         if arm_hits:
             facts["arms"] = {name: len(hits.scores) for name, hits in arm_hits.items()}
     recalled = Recalled(_with_losses(of_period, pool), arm_hits=arm_hits, added_ids=ids)
-    if deep:
-        recalled = yield from _with_variations(search, recalled, value_of(others[-1]))
+    if of_llm is not None:
+        recalled = yield from _with_variations(search, recalled, value_of(of_llm))
     if decision is not None:
         search.trace.add("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
     return (yield from _join_arms(search, recalled))
@@ -120,7 +122,7 @@ def _recall_period(search: Search, when: When) -> Body[tuple[tuple[str, ...], Po
     """
     request = search.request
     limited = replace(request, time_range=from_midnight_utc(when.range, request.now))
-    probes = [replace(probe, references=False) for probe in _probes(search)[_first_with_period(request) :]]
+    probes = [replace(probe, references=False) for probe in _probes(search)][_first_with_period(request) :]
     calls = [_ask_store(replace(search, request=limited), probes, depth=request.limit)]
     words = written(when.range, request.now.tzinfo)
     if words and request.strategy != "vector":
@@ -128,14 +130,16 @@ def _recall_period(search: Search, when: When) -> Body[tuple[tuple[str, ...], Po
         probe = Probe(f"{request.asked[:start]} {request.asked[end:]} {words}")
         by_words = replace(search, request=replace(request, strategy="text"))
         calls.append(_ask_store(by_words, [probe], depth=request.limit))
+    best, pools = set[str](), list[Pool | None]()
     with search.trace.stage("recall period") as facts:
-        outcomes = yield tuple(calls)
-        for outcome in outcomes:
+        for outcome in (yield tuple(calls)):
             if isinstance(outcome, CallFailure):
                 lost = "raised only the chunks of the period that the query itself finds"
                 search.trace.failed("period", outcome.error, lost)
-        pools = [None if isinstance(each, CallFailure) else _pool_of(each, request) for each in outcomes]
-        best = {id for each in pools if each for id in each.ids_at(np.flatnonzero(each.ranked_within(request.limit)))}
+                pools.append(None)
+            else:
+                pools.append(pool := _pool_of(outcome, request))
+                best.update(pool.ids_at(np.flatnonzero(pool.ranked_within(request.limit))))
         facts.update(candidates=len(best))
     return tuple(sorted(best)), pools[0]
 
@@ -201,16 +205,17 @@ def _with_arm_hits(search: Search, recalled: Recalled, missing: Sequence[str]) -
             trace.failed("arms", outcome.error, lost)
         else:
             pool = _with_losses(pool, _pool_of(outcome, request))
-        stored_chunks = {} if isinstance(stored, CallFailure) else dict(zip(missing, stored, strict=True))
-        # A chunk that the store holds is taken from the store, any other chunk from the arm.
+        of_store = {} if isinstance(stored, CallFailure) else dict(zip(missing, stored, strict=True))
         of_arms = {id: chunk for hits in recalled.arm_hits.values() for id, chunk in hits.chunks.items()}
-        scored = set(pool.ids)
-        chunks = {id: chunk or of_arms.get(id) for id, chunk in stored_chunks.items() if id not in scored}
-        unscored = {id: chunk for id, chunk in chunks.items() if chunk is not None and request.passes(chunk)}
+        scored, unscored = set(pool.ids), dict[str, Chunk]()
+        for id, own in of_store.items():
+            chunk = of_arms.get(id) if own is None else own
+            if id not in scored and chunk is not None and request.passes(chunk):
+                unscored[id] = chunk
         ages = [age_in_hours(chunk.event_time, request.now) for chunk in unscored.values()]
         pool = pool.with_rows(tuple(unscored), ages)
         facts.update(missing=len(missing), joined=len(set(missing).intersection(pool.ids)))
-    not_in_store = {id: chunk for id, chunk in unscored.items() if stored_chunks[id] is None}
+    not_in_store = {id: chunk for id, chunk in unscored.items() if of_store[id] is None}
     return replace(recalled, pool=pool, chunks_not_in_store=not_in_store)
 
 
@@ -234,31 +239,23 @@ def recall_more(search: Search, recalled: Recalled, scores: Floats) -> Body[Reca
     return None if wider is recalled else (yield from _join_arms(search, wider))
 
 
-def _probes(
-    search: Search,
-    variations: Sequence[str] = (),
-    vectors: Sequence[Vectors | None] | Vectors = (),
-    ids: tuple[str, ...] = (),
-) -> list[Probe]:
+def _probes(search: Search, ids: tuple[str, ...] = (), variations: Sequence[str] = ()) -> list[Probe]:
     """A probe for the query, for each text of `SearchRequest.questions` and for each of the LLM's variations.
 
     `Probe.references` is set for the questions alone if `words_around` is larger than CONTEXT_RATIO; else for the query
     alone, unless it is pasted text.
 
     Args:
-        vectors: Vectors (dim,) of the first probes, in order; a vector that is None or has length 0 is not known.
         ids: `Probe.ids` of the first probe.
     """
-    request = search.request
-    known = [vector if vector is not None and len(vector) else None for vector in vectors] or [request.query_vector]
-    enabled = search.config.references.enabled
+    request, enabled = search.request, search.config.references.enabled
     by_questions = request.words_around > CONTEXT_RATIO
     by_query = not by_questions and request.asked == request.searched
-    probes = [Probe(request.searched, ids=ids, typed=request.query, references=enabled and by_query)]
-    probes += [Probe(question, references=enabled and by_questions) for question in request.questions]
-    probes += [Probe(variation) for variation in variations]
-    pairs = zip_longest(probes, known)
-    return [probe if vector is None else replace(probe, vector=vector) for probe, vector in pairs]
+    return [
+        Probe(request.searched, request.query_vector, ids, request.query, references=enabled and by_query),
+        *(Probe(question, references=enabled and by_questions) for question in request.questions),
+        *map(Probe, variations),
+    ]
 
 
 def _first_with_period(request: SearchRequest) -> int:
@@ -274,20 +271,27 @@ def _with_losses(earlier: Pool | None, pool: Pool) -> Pool:
 
 def _ask_again(search: Search, recalled: Recalled, variations: Sequence[str], missing: Sequence[str] = ()) -> Call:
     """The call that recalls again, for these variations, too, and with the chunks that are missing in `recalled`."""
-    probes = _probes(search, variations, recalled.pool.query_vectors, (*recalled.added_ids, *missing))
+    probes = _probes(search, (*recalled.added_ids, *missing), variations)
     return _ask_store(search, probes, earlier=recalled.pool)
 
 
-def _ask_store(search: Search, probes: Sequence[Probe], earlier: Pool | None = None, depth: int | None = None) -> Call:
+def _ask_store(
+    search: Search, probes: Sequence[Probe], earlier: Pool | None = None, first: int = 0, depth: int | None = None
+) -> Call:
     """The call that recalls the store's pool for these probes. Calls of searches that wait at the same time run as one
     batch.
 
     Args:
-        earlier: An earlier pool of the search. If the embedder failed for it, it is not called again.
+        earlier: An earlier pool of the search. Its query vectors are not made again. If the embedder failed for it, it
+            is not called again.
+        first: Index of the probe that was the first one of `earlier`.
         depth: Number of candidates of each arm, without the chunks beside them. None: the number of candidates and of
             the chunks beside them is that of the settings.
     """
-    request, config = search.request, search.config
+    request, config, probes = search.request, search.config, [*probes]
+    if earlier is not None and earlier.query_vectors.shape[1]:
+        for at, vector in enumerate(earlier.query_vectors, first):
+            probes[at] = replace(probes[at], vector=vector)
     embedder_failed = earlier is not None and earlier.mode == "text"
     around = config.recall.around if config.neighbours.enabled and depth is None else 0
     if around and time_order(request.asked) == "latest":
