@@ -53,40 +53,42 @@ def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:
     if core.other_embedder is not None:
         requests = with_error(requests, core.other_embedder)
     queries = query_vectors(requests, core.query_embedder, snapshot.vectors.shape[1], traces)
-    scans, backgrounds = _scans_and_backgrounds(snapshot, queries)
+    shared = _shared_parts(snapshot, queries)
     with COMPUTE_SLOTS.held():
         rows, row_data = snapshot.rows, snapshot.row_data
         lengths = partial(snapshot.lexical.lengths, len(rows))
         numbers = row_data.calibration.numbers(rows, snapshot.vectors, lengths, row_data.table.sources)
-        corpus_fields = [{"calibration": numbers, **background} for background in backgrounds]
-        searches = zip(queries, scans, requests, traces, corpus_fields, strict=True)
-        return [_search(snapshot, *search) for search in searches]
+        searches = zip(queries, shared, requests, traces, strict=True)
+        return [
+            _search(snapshot, vectors, scan, request, trace, {"calibration": numbers, **background})
+            for vectors, (scan, background), request, trace in searches
+        ]
 
 
-def _scans_and_backgrounds(
+def _shared_parts(
     snapshot: StoreSnapshot, queries: Sequence[Vectors | None]
-) -> tuple[list[Scan | None], list[dict[str, Any]]]:
-    """For each search, its part of the scan that all searches share, and its pool's field "background".
+) -> list[tuple[Scan | None, dict[str, Any]]]:
+    """For each search, its part of the scan that all searches share, and the field "background" of its pool.
 
-    A search whose part is None scans alone.
+    A search whose part is None scans alone. A search without query vectors has neither.
     """
-    scans: list[Scan | None] = [None] * len(queries)
-    backgrounds: list[dict[str, Any]] = [{} for _ in queries]
-    present = {index: vectors for index, vectors in enumerate(queries) if vectors is not None}
+    present = [vectors for vectors in queries if vectors is not None]
     if not present:
-        return scans, backgrounds
-    scan, joined = None, np.concatenate([*present.values()])
+        return [(None, {})] * len(queries)
+    scan, joined = None, np.concatenate(present)
     if len(present) > 1 and len(joined) * len(snapshot.rows) <= SHARED_SCORES_MAX:
         scan = dense_search.scan_of(snapshot.vectors, joined, snapshot.row_data.quantised)
-    known = None if scan is None or scan.bounds is not None else scan.scores
-    background = snapshot.row_data.calibration.background(snapshot.rows, snapshot.vectors, joined, known)
-    start = 0
-    for index, vectors in present.items():
-        own = slice(start, start + len(vectors))
-        start = own.stop
-        scans[index] = scan and scan.of(own)
-        backgrounds[index] = {"background": background.of_queries(own)}
-    return scans, backgrounds
+    exact = scan.scores if scan is not None and scan.bounds is None else None
+    background = snapshot.row_data.calibration.background(snapshot.rows, snapshot.vectors, joined, exact)
+    parts, end = list[tuple[Scan | None, dict[str, Any]]](), 0
+    for vectors in queries:
+        if vectors is None:
+            parts.append((None, {}))
+            continue
+        own = slice(end, end + len(vectors))
+        end = own.stop
+        parts.append((None if scan is None else scan.of(own), {"background": background.of_queries(own)}))
+    return parts
 
 
 def _search(
@@ -106,8 +108,10 @@ def _search(
         if request.window is not None and not rows.within(TimeRange()).any():
             trace.facts[CHUNKS_WITH_TIME] = 0
     search = TextSearch(request, trace, snapshot.lexical, rows, row_data.table, allowed, rows.decay(request))
-    lexical = search.ranked() if snapshot.lexical_fault is None else None
-    if snapshot.lexical_fault is not None and request.strategy != "vector":
+    lexical = None
+    if snapshot.lexical_fault is None:
+        lexical = search.ranked()
+    elif request.strategy != "vector":
         search.lost_lexical(snapshot.lexical_fault, "; repair() brings it back")
     dense = None if queries is None else _dense_arm(snapshot, queries, scan, search)
     if lexical is None and dense is None:
@@ -120,11 +124,11 @@ def _search(
     else:
         named, links = search.references(row_data.lazy.names, lexical, found, partial(_terms, snapshot))
     chosen = search.candidates(lexical, found, named, links)
-    fields = search.scored(lexical, chosen, alone=dense is None)
     vectors = snapshot.vectors.take(chosen, axis=0)
+    fields = {"vectors": vectors, "version": rows.seq[chosen], **corpus_fields}
+    fields |= search.scored(lexical, chosen, alone=dense is None)
     if queries is not None and dense is not None:
         fields |= {"dense": dense_search.score(vectors, queries, chosen, searched=dense), "query_vectors": queries}
-    fields |= {"vectors": vectors, "version": rows.seq[chosen], **corpus_fields}
     return search.pool(chosen, named, links, **fields)
 
 
@@ -180,16 +184,16 @@ def search_lexical(core: Core, query: str, *, k: int, where: Filter | None, time
         raise InputError(f"query is {type(query).__name__}; expected a string")
     k = checked_count("k", k, least=1)
     deadline = time.monotonic() + timeout
-    for pause in (*PAUSES_SECONDS, None):
+    core.ready()
+    snapshot = core.snapshot(where)
+    for pause in PAUSES_SECONDS:
+        if snapshot.lexical_fault is None or time.monotonic() + pause > deadline:
+            break
+        time.sleep(pause)
         core.ready()
         snapshot = core.snapshot(where)
-        if snapshot.lexical_fault is None:
-            break
-        if pause is None or time.monotonic() + pause > deadline:
-            raise IndexUnavailable(
-                f"the lexical index cannot answer ({snapshot.lexical_fault}); repair() brings it back"
-            )
-        time.sleep(pause)
+    if snapshot.lexical_fault is not None:
+        raise IndexUnavailable(f"the lexical index cannot answer ({snapshot.lexical_fault}); repair() brings it back")
     if not len(snapshot.lexical):
         raise IndexUnavailable("the lexical index is empty; add chunks first")
     ids, allowed = snapshot.rows.ids, snapshot.mask(where, None)
