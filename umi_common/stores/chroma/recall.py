@@ -54,10 +54,9 @@ def recall_pool(side: SideIndex, queries: Vectors | None, request: RecallRequest
     allowed = allowed_rows(rows, columns, request.where, request.window)
     search = TextSearch(request, trace, snapshot.lexical, rows, side.table, allowed, rows.decay(request))
     lexical = search.ranked()  # the lexical arm's best rows for each probe; None: it failed, or is not searched
-    # The rows whose names (headings) the query mentions, and the references from the best rows to others, which are
-    # found by names alone, not by shared rare terms; see `stores.references`.
+    # References are found by names alone, not by shared rare terms (`rare`); see `stores.references`.
     named, links = search.references(lambda: side.names, lexical, [], partial(_terms_of, side, rows), rare=False)
-    fields: dict[str, Any] | None = None
+    dense = queries is not None
     if queries is not None:
         try:
             pooled = search.candidates(lexical, _nearest(side, queries, search), named, links)
@@ -66,14 +65,14 @@ def recall_pool(side: SideIndex, queries: Vectors | None, request: RecallRequest
             fields["dense"] = cosines(vectors, queries).astype(np.float64)
         except StoreUnavailable as error:
             trace.lost("chroma", error, "searched with the lexical arm alone")
-    text_alone = fields is None
-    if fields is None:
+            dense = False
+    if not dense:
         if not lexical:
             raise SearchUnavailable(trace.reasons())
         pooled = search.candidates(lexical, [], named, links)
         fields = _fields_of_text_alone(side, snapshot, pooled, trace)
     trace.facts |= {"chunks": rows.living, "dense_engine": "chroma", "arms_ms": (time.perf_counter() - begun) * 1e3}
-    fields |= search.scored(lexical, pooled, alone=text_alone)
+    fields |= search.scored(lexical, pooled, alone=not dense)
     return search.pool(pooled, named, links, **fields)
 
 
@@ -86,7 +85,7 @@ def _terms_of(side: SideIndex, rows: Rows, wanted: Sequence[int]) -> list[Sequen
 
 
 def _fields_of_text_alone(side: SideIndex, snapshot: SideSnapshot, pooled: Ints, trace: RecallTrace) -> dict[str, Any]:
-    """The pool's fields from Chroma if the dense arm does not search; empty if Chroma fails or has failed before."""
+    """The pool's fields from Chroma for a search by the lexical arm alone; empty if Chroma fails or failed before."""
     if any(loss.part == "chroma" for loss in trace.degraded):
         return {}
     try:
