@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -81,19 +81,19 @@ def recall_many(
     """
     pools: dict[int, Pool] = {}
     for batch in _batches(queries, requests, traces):
-        request = requests[batch[0]]
-        own = [vectors for index in batch if (vectors := queries[index]) is not None]
-        together = replace(request, probes=[probe for index in batch for probe in requests[index].probes])
-        pool = _Search(collection, np.concatenate(own) if own else None, together, traces[batch[0]]).pool()
+        first, start = batch[0], 0
+        vectors = [own for own in map(queries.__getitem__, batch) if own is not None]
+        together = replace(requests[first], probes=[probe for index in batch for probe in requests[index].probes])
+        pool = _Search(collection, np.concatenate(vectors) if vectors else None, together, traces[first]).pool()
         if len(batch) == 1:
-            pools[batch[0]] = pool
+            pools[first] = pool
             continue
-        start = 0
+        best, around = together.depth // NEIGHBOURS_OF, together.around
         for index in batch:
-            stop = start + len(requests[index].probes)
-            best, ids = request.depth // NEIGHBOURS_OF, frozenset(requests[index].probe_ids())
-            pools[index] = pool.of_variations(slice(start, stop), best=best, around=request.around, ids=ids)
-            start = stop
+            own_probes = slice(start, start + len(requests[index].probes))
+            start = own_probes.stop
+            ids = frozenset(requests[index].probe_ids())
+            pools[index] = pool.of_variations(own_probes, best=best, around=around, ids=ids)
     return [pools[index] for index in range(len(requests))]
 
 
@@ -168,7 +168,7 @@ class CandidateRows:
         return pool.ids_at(np.flatnonzero(pool.ranked_within(self.request.depth // NEIGHBOURS_OF)))
 
     def enough(self, answer: Sequence[Candidate], limit: int) -> bool:
-        """Whether each arm of the search, for every variation, ranks `depth` rows or all that it has.
+        """Whether each arm of the search, for every variation, ranks `depth` rows, or all that the server has.
 
         Args:
             answer: The rows that the server returned, before the filter.
@@ -179,10 +179,14 @@ class CandidateRows:
             arms.append((self.in_arms.lexical_rank, np.count_nonzero(self.scorer.matches(answer), axis=1)))
         if self.queries is not None:
             arms.append((self.in_arms.dense_rank, np.where(self.queries.any(axis=1), len(answer), 0)))
-        depth = self.request.depth
-        return all(((ranks.max(axis=1, initial=0) >= depth) | (given < limit)).all() for ranks, given in arms)
+        for ranks, returned in arms:
+            too_few = ranks.max(axis=1, initial=0) < self.request.depth
+            if (too_few & (returned >= limit)).any():
+                return False
+        return True
 
     def pool(self, trace: RecallTrace) -> Pool:
+        """The pool of the rows, with all fields."""
         pool, source = self.in_arms, source_codes(each.source for each in self.candidates)
         listed = (pool.lexical_rank != NOT_RANKED) | (pool.dense_rank != NOT_RANKED)
         background = None
@@ -236,8 +240,8 @@ class _Search:
         for _ in range(ROUNDS_MAX):
             limit = max(math.ceil(depth * MARGIN), depth + MARGIN_MIN)
             found, scorer = self._union(where, limit)
-            kept = [each for each in found if _passes(each, self.request)]
-            rows = CandidateRows(_sorted(kept), self.request, self.queries, scorer, {})
+            kept = sorted((each for each in found if _passes(each, self.request)), key=lambda each: each.id)
+            rows = CandidateRows(kept, self.request, self.queries, scorer, {})
             if where.exact or len(kept) == len(found) or rows.enough(found, limit):
                 break
             depth *= WIDER
@@ -256,16 +260,16 @@ class _Search:
         mark = collection.statistics.mark()
         samples = [] if mark is None else sample_requests()
         requests = [settings_request(), *samples, *union, *peak_requests(terms)]
-        settings, *answers = collection.connection.query(requests)
-        collection.check(next((point.payload for point in settings), None))
+        answers = iter(collection.connection.query(requests))  # in the order of the requests
+        collection.check(next((point.payload for point in next(answers)), None))
         if mark is None:
             statistics = collection.statistics.cached()
         else:
-            drawn = statistics_of(answers.pop(0), answers.pop(0), collection.dim)
+            drawn = statistics_of(next(answers), next(answers), collection.dim)
             statistics = collection.statistics.keep(drawn, mark)
-        found = list(map(to_candidate, own_points(answers.pop(0)))) if union else []
-        scorer = CandidateScorer(terms, peaks_of(terms, answers), collection.saturation, request.lexical, statistics)
-        return found, scorer
+        found = list(map(to_candidate, own_points(next(answers)))) if union else []
+        peaks = peaks_of(terms, list(answers))
+        return found, CandidateScorer(terms, peaks, collection.saturation, request.lexical, statistics)
 
     def _arms(self, terms: Sequence[TermWeights], where: Any, limit: int) -> Iterator[Any]:
         """A prefetch for each variation and arm."""
@@ -293,7 +297,8 @@ class _Search:
             seen = beside(connection, [known[id] for id in best], around, payload=HEAD, vectors=True)
             found, following = [seen.points[id] for id in seen.around(best, around)], seen.following
         near = {each.id: each for each in map(to_candidate, own_points(found)) if _passes(each, self.request)}
-        return replace(rows, candidates=_sorted((near | known).values()), following=following)
+        candidates = sorted((near | known).values(), key=lambda each: each.id)
+        return replace(rows, candidates=candidates, following=following)
 
 
 def _merged(prefetches: Sequence[Any]) -> Any:
@@ -338,7 +343,3 @@ def _passes(each: Candidate, request: RecallRequest) -> bool:
     if request.window is not None and (each.time is None or from_microseconds(each.time) not in request.window):
         return False
     return matches(request.where, each.metadata)
-
-
-def _sorted(found: Iterable[Candidate]) -> list[Candidate]:
-    return sorted(found, key=lambda each: each.id)
