@@ -2,8 +2,9 @@
 
 The model's vector of a query is the mean of token vectors, so a cosine is a sum with one part for each token:
 
-    share(i, t)   part of token t in the cosine of i with the query / sum of the cosine's parts above 0
-    excess(i) = 0.7 * (1 - p) * max(0, share(i, t) - share(query, t))      t: the token with the largest share in i
+    part(i, t)    the part of token t in the cosine of i with the query, or 0 if it is below 0
+    share(i, t) = part(i, t) / sum of the parts of all tokens
+    excess(i)   = WEIGHT * (1 - p) * max(0, share(i, t) - share(query, t))      t: the token with the largest share in i
 
 For "why does my cat sneeze at night", one token makes .44 of the cosine of "Sneezing", but .15 of the query's cosine
 with itself: excess .29 * .7. For "a kitten sneezes at night" the shares are .35 and .31: excess .04 * .7.
@@ -31,14 +32,16 @@ COMPARED = 64
 
 
 def one_word_excess(search: Search, pool: Pool) -> Floats | None:
-    """(n,) the excess of each candidate for the query itself, 0..0.7, or None if it is 0 for all candidates.
+    """(n,) the excess of each candidate for the query itself, 0..WEIGHT, or None if it is 0 for all candidates.
 
     It is 0 for all if another model made the vectors, the caller gave the query's vector, the vectors are not known,
     one arm alone answered, p is 1, or the query has no words.
     """
-    embedder, weight = getattr(search.store, "embedder", None), WEIGHT * (1.0 - order_share(pool.calibration))
-    known = pool.query_vectors.shape[1] == pool.vectors.shape[1] > 0 and search.request.query_vector is None
-    if not weight or not known or not isinstance(embedder, WordLlamaEmbedder) or pool.mode != "hybrid":
+    embedder = getattr(search.store, "embedder", None)
+    if not isinstance(embedder, WordLlamaEmbedder) or search.request.query_vector is not None or pool.mode != "hybrid":
+        return None
+    weight = WEIGHT * (1.0 - order_share(pool.calibration))
+    if not weight or not pool.query_vectors.shape[1] == pool.vectors.shape[1] > 0:
         return None
     tokens = tokens_of(search.request.searched[:COMPARED_CHARACTERS_MAX])
     if not len(tokens):
@@ -48,7 +51,7 @@ def one_word_excess(search: Search, pool: Pool) -> Floats | None:
     vectors = np.concatenate([pool.query_vectors[:1], pool.vectors.take(best, axis=0)])
     parts = np.maximum(cosines(vectors, embedder.token_vectors().take(tokens, axis=0)), 0.0)
     shares = parts / np.maximum(parts.sum(axis=0), EPSILON)
-    above_query = (shares - shares[:, :1])[shares.argmax(axis=0), np.arange(len(vectors))]
+    above_query = (shares - shares[:, :1])[shares.argmax(axis=0), np.arange(len(vectors))]  # column 0: the query itself
     excess = np.zeros(len(pool))
     excess[best] = weight * np.maximum(above_query[1:], 0.0)
     return excess
