@@ -39,14 +39,14 @@ def to_chunks(
     """(ids, chunks): the ids of the documents that are not skipped, in order, and the chunks to store.
 
     The id is `Document.id`, else a hash of text and metadata. Documents without an id that have equal text and metadata
-    make one chunk, so `ids` may be longer than `chunks`. A chunk's position in its source is the first of these that
-    exists: the metadata value under `keys.position`, the result of `stated_positions`, the number in `following`.
+    make one chunk, so `ids` may be longer than `chunks`. A chunk's position in its source is the metadata value under
+    `keys.position`, else the result of `stated_positions`, else the number in `following`.
 
     Args:
         documents: In reading order.
         keys: Metadata keys of source, position and time.
-        following: Source -> its next position; updated, but not by positions in metadata. None: a document without the
-            other two positions gets none.
+        following: Source -> its next position, updated by each document; positions in metadata do not change it. None:
+            a document without the other two positions gets none.
         search_text: As in `searched_text`.
         skipped: A document that cannot be stored, or repeats the id of an earlier document that is not equal, is
             appended here and left out. None: a document that cannot be stored raises, and repeated ids are kept.
@@ -61,7 +61,7 @@ def to_chunks(
     stated = stated_positions(documents, keys.source)
     ids: list[str] = []
     chunks: list[Chunk] = []
-    id_is_hash: dict[str, bool] = {}  # by id of a chunk
+    is_hash: dict[str, bool] = {}  # for the id of each chunk so far
     for index, (document, position) in enumerate(zip(documents, stated, strict=True)):
         source = document_source(document, keys.source)
         if following is not None:
@@ -76,18 +76,19 @@ def to_chunks(
                 position=position,
                 search_text=searched_text(document, search_text),
             )
-            equal = document.id is None and id_is_hash.get(chunk.id, False)
-            if skipped is not None and chunk.id in id_is_hash and not equal:
+            is_copy = document.id is None and is_hash.get(chunk.id, False)
+            if skipped is not None and chunk.id in is_hash and not is_copy:
                 raise InvalidChunk(f"id {chunk.id!r:.80} comes twice in this batch; the first is kept")
         except InvalidChunk as error:
             if skipped is None:
                 raise InvalidChunk(f"document {index}: {error}{advice}") from error
+            id = document.id if isinstance(document.id, str) else None
             named = None if document.metadata.get(keys.source) is None else source
-            skipped.append(SkippedChunk(index, document.id, named, str(error)))
+            skipped.append(SkippedChunk(index, id, named, str(error)))
             continue
         ids.append(chunk.id)
-        if not equal:
-            id_is_hash[chunk.id] = document.id is None
+        if not is_copy:
+            is_hash[chunk.id] = document.id is None
             chunks.append(chunk)
     return ids, chunks
 

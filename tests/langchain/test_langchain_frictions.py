@@ -434,6 +434,13 @@ def test_a_vector_store_that_skips_says_that_the_old_text_of_an_id_stays(caplog)
     assert told.startswith("2 documents were left out") and "for 1 of them the store still holds an older" in told
 
 
+def test_a_skipped_document_with_a_number_as_id_does_not_fail_the_call_after_the_others_are_stored():
+    with UmiVectorStore(on_invalid="skip") as store:
+        pages = [Document("Cats purr."), Document("Dogs bark."), Document("  ")]
+        assert store.add_documents(pages, ids=["cats", 7, "blank"]) == ["cats"]
+        assert [(each.place, each.id) for each in store.skipped] == [(1, None), (2, "blank")]
+
+
 def test_a_deep_copy_of_a_vector_store_shares_the_store(store, tmp_path):
     for copied in (copy.deepcopy(store), copy.deepcopy(store.as_retriever()).vectorstore):
         copied.add_texts(["Emil met Fay"], ids=["new"])
