@@ -330,6 +330,11 @@ def test_the_first_row_of_an_html_table_is_no_head_if_it_may_be_data_or_layout(h
     assert page.tables == []
 
 
+@pytest.mark.parametrize("end", ["<tr>", "<tr></tr></tbody>", "<tr> </tr><tr>\n</tr>"])
+def test_the_only_row_of_an_html_table_is_no_head_if_empty_rows_follow_it(end):
+    assert HtmlText().read(f"<table><tr><td>Menu<td>All that the page says.</tr>{end}</table>").tables == []
+
+
 def test_an_html_table_of_names_and_values_and_one_for_layout_repeat_nothing():
     rows = "".join(f"<tr><th>Name {n}<td>Value {n}." for n in range(90))
     page = HtmlText()

@@ -167,7 +167,7 @@ class HtmlText(HTMLParser):
             self._break(_break_around(tag))
         if tag == "table" and self._open_tables:
             table = self._open_tables.pop()
-            data_start = table.data_start(self._length)
+            data_start = table.data_start()
             holds_listed = bool(self._tables) and self._tables[-1][0] >= table.start
             if data_start is not None and not holds_listed:
                 self._tables.append((table.start, data_start, self._length))
@@ -318,16 +318,15 @@ class _OpenTable:
         elif tag in ("thead", "tbody"):
             self.in_head = tag == "thead"
 
-    def data_start(self, end: int) -> int | None:
-        """Index of the first character after the head of a table that ends at `end`; None: the table has no head."""
+    def data_start(self) -> int | None:
+        """Index of the first character after the head; None: the table has no head, or only a head."""
         start = next((row.start for row in self.rows if row.has_data), None)
         if start is None:
             return None
         first, *others = (row for row in self.rows if row.cells)
         alike = all(row.cells == first.cells and row.has_digit for row in others)
-        if alike and first.cells > 1 and not first.has_digit:
-            after_first = [*(row.start for row in self.rows), end][self.rows.index(first) + 1]
-            start = max(start, after_first) if after_first < end else start
+        if others and alike and first.cells > 1 and not first.has_digit:
+            start = max(start, self.rows[self.rows.index(first) + 1].start)
         return start if start > self.start else None
 
 
