@@ -106,6 +106,12 @@ def test_the_llm_calls_and_arms_that_a_system_states_are_kept(run):
     assert missed["b"].arms == {"lexical": 7, "dense": None}
 
 
+def test_an_answer_counts_the_first_k_distinct_ids_as_a_list_does(run):
+    found = ("x", "x", "b", "a", "c")
+    compared = run({"answer": lambda _: lambda query, k: Answer(found), "list": lambda _: lambda query, k: found}, ks=(2,))
+    assert {run.ids["q1"] for run in compared.runs} == {("x", "b")}
+
+
 def test_failures_name_missed_documents_and_their_ranks_in_other_systems(run):
     missed = run({"mine": by_words, "none": nothing}, ks=(1,), depth=5).failures("mine")
     assert [(f.query.id, f.id, f.rank, f.elsewhere) for f in missed] == [

@@ -6,7 +6,7 @@ once per dataset with (dataset, embedder) or (dataset) and returns a retriever o
     - a `DualRetriever`;
     - a LangChain retriever: `invoke(text)` -> documents with `.id`, or an id in their metadata;
     - a LlamaIndex retriever: `retrieve(text)` -> nodes with `.node.node_id`;
-    - a search function: (query, k) -> ids, best first, where query is an `evaluation.Query`.
+    - a search function: (query, k) -> ids, best first, or an `Answer`; query is an `evaluation.Query`.
 
 Frameworks are recognised by their methods; none is imported.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from umi_common.config import AnalyzerConfig, EmbedderConfig, UmiConfig
@@ -151,7 +151,7 @@ def as_search(name: str, built: Any) -> Search:
 
     def search(query: Query, k: int) -> Answer:
         found = built(query, k)
-        return found if isinstance(found, Answer) else Answer(_cut(found, k))
+        return replace(found, ids=_cut(found.ids, k)) if isinstance(found, Answer) else Answer(_cut(found, k))
 
     return search
 
@@ -207,7 +207,7 @@ class Stores(Closing):
         self._stores: dict[tuple[DatasetKey, AnalyzerConfig, EmbedderConfig], Any] = {}
 
     def embedder(self, dataset: Dataset, model: str | None = None) -> Embedder:
-        """The embedder of this dataset; `model`, that of a system's settings, counts if `Stores` was given none."""
+        """The embedder of this dataset: the one that `Stores` was given or, if it was given none, `model`."""
         key, choice = self._key(dataset, model), self._choice
         if key not in self._embedders:
             if callable(choice) and not any(hasattr(choice, method) for method in MODEL_METHODS):
@@ -224,9 +224,9 @@ class Stores(Closing):
         return self._vectors[key]
 
     def open(self, dataset: Dataset, config: UmiConfig) -> Any:
-        """The `HybridStore` of the dataset for two stages of a configuration, built at the first call.
+        """The `HybridStore` of the dataset, built at the first call.
 
-        Configurations with equal stages `analyzer` and `embedder` share it: all other settings are given with each
+        Configurations with equal sections `analyzer` and `embedder` share it: all other settings are given with each
         search.
         """
         from umi_common.stores.embedded.hybrid import HybridStore  # slow to import, and other systems do not need it
