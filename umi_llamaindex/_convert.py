@@ -183,8 +183,8 @@ class Places:
 
 
 def _added_metadata(node: BaseNode) -> dict[str, Any]:
-    """Metadata to store beside the node's own, see the top of this file. They replace the node's own values under the
-    same keys, except under DOCUMENT_FIELDS.
+    """Metadata to store beside the node's own (an example is at the top of this file). They replace the node's own
+    values under the same keys, except under DOCUMENT_FIELDS.
 
     The JSON of an index node also holds the node that the index node refers to. If this is a retriever or an engine in
     place of a node, the JSON holds the `index_id`, but not the object.
@@ -200,12 +200,11 @@ def _added_metadata(node: BaseNode) -> dict[str, Any]:
             stored[NODE_CONTENT] = json.dumps(content, ensure_ascii=False)
     except (TypeError, ValueError) as error:  # pydantic's serialisation errors are ValueErrors
         raise InvalidChunk(f"node {node.node_id!r} cannot be written as JSON: {error}") from error
-    start, document = document_start(node), node.ref_doc_id
-    keys = [NODE_CONTENT, NODE_TYPE]
-    if document is not None:  # without one LlamaIndex writes the id "None", so such nodes would seem to be one document
+    start, keys = document_start(node), [NODE_CONTENT, NODE_TYPE]
+    if node.ref_doc_id is not None:  # else LlamaIndex writes the id "None", so such nodes would seem to be one document
         keys += [*(key for key in DOCUMENT_FIELDS if key not in node.metadata), REF_DOC_ID]
-    offset = {} if start is None else {START: start}
-    return {NODE_ID: node.node_id, **offset, **{key: stored[key] for key in keys}}
+    ids = {NODE_ID: node.node_id} if start is None else {NODE_ID: node.node_id, START: start}
+    return ids | {key: stored[key] for key in keys}
 
 
 def _plain(node: BaseNode) -> BaseNode:
@@ -277,9 +276,9 @@ def add_embedded(store: Any, nodes: Sequence[BaseNode], chunks: Sequence[Chunk])
 
 
 def node_origin(chunk: Chunk, source_key: str | None) -> Hashable:
-    """A value that is equal for all nodes of one document, in all versions of the document.
+    """A value that all nodes of one document share, in all versions of the document.
 
-    It is `stated_origin` or, if that is None, (text, metadata) of the chunk: then only equal nodes are one document.
+    It is `stated_origin` or, if that is None, (text, metadata) of the chunk: then only equal nodes share it.
     """
     stated = stated_origin(chunk.metadata, chunk.metadata.get(REF_DOC_ID), source_key)
     if stated is not None:
