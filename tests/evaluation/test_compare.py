@@ -108,7 +108,9 @@ def test_the_llm_calls_and_arms_that_a_system_states_are_kept(run):
 
 def test_an_answer_counts_the_first_k_distinct_ids_as_a_list_does(run):
     found = ("x", "x", "b", "a", "c")
-    compared = run({"answer": lambda _: lambda query, k: Answer(found), "list": lambda _: lambda query, k: found}, ks=(2,))
+    compared = run(
+        {"answer": lambda _: lambda query, k: Answer(found), "list": lambda _: lambda query, k: found}, ks=(2,)
+    )
     assert {run.ids["q1"] for run in compared.runs} == {("x", "b")}
 
 
