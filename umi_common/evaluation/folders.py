@@ -229,8 +229,8 @@ class _FileRecord:
         """The chunk of a record of the corpus; `order` is its position, if it has a source and `keys` no position."""
         id, title, text, metadata = self.text("_id"), self.text("title", default=""), self.text("text"), self.metadata
         text = f"{title}. {text}" if title.strip() else text
-        position = order if keys.position is None else metadata.get(keys.position)
-        position = None if source is None else position
+        stated = order if keys.position is None else metadata.get(keys.position)
+        position = None if source is None else stated
         time = None if keys.event_time is None else self._time(metadata.get(keys.event_time), "event time")
         try:
             return Chunk(id, text, metadata=metadata, source=source, position=position, event_time=time)
