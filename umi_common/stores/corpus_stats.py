@@ -149,20 +149,20 @@ class Calibration:
 
     def _sum_up(self, chosen: list[int], sizes: Ints, rows: Rows, vectors: RowVectors, lengths: Lengths) -> None:
         """Set `_sums` to the sums of the chosen sources in this snapshot."""
-        before, self._chosen = self._chosen, []  # if a step below fails, no sums count as computed
+        earlier, self._chosen = self._chosen, []  # if a step below fails, no source counts as measured
         stale = _touched(self._rows, rows)
-        if chosen != before:
-            stale |= set(chosen).difference(before)
-            known = dict(zip(before, self._sums, strict=False))
+        if chosen != earlier:
+            stale |= set(chosen).difference(earlier)
+            known = dict(zip(earlier, self._sums, strict=False))  # `earlier` is empty after a failure
             unknown = np.zeros(SUMS + vectors.shape[1])  # overwritten below
             self._sums = np.array([known.get(code, unknown) for code in chosen])
-        changed = [at for at, code in enumerate(chosen) if code in stale]
+        changed = {at: code for at, code in enumerate(chosen) if code in stale}
         if changed:
             codes = rows.source[rows.source_order]
-        for at in changed:
-            first = int(codes.searchsorted(chosen[at]))
-            mine = rows.source_order[first : first + min(int(sizes[chosen[at]]), SOURCE_CHUNKS_MAX)]
-            self._sums[at] = _sums_of(mine, rows.index_in_source[mine], vectors, lengths)
+            for at, code in changed.items():
+                first = int(codes.searchsorted(code))
+                mine = rows.source_order[first : first + min(int(sizes[code]), SOURCE_CHUNKS_MAX)]
+                self._sums[at] = _sums_of(mine, rows.index_in_source[mine], vectors, lengths)
         self._chosen = chosen
 
     def background(
