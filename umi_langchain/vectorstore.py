@@ -389,7 +389,7 @@ class UmiVectorStore(SharesStore, VectorStore):
     def _diverse(self, fetch_k: int, lambda_mult: object) -> DualRetriever:
         if not isinstance(lambda_mult, (int, float, np.number)) or not 0 <= lambda_mult <= 1:
             raise ConfigError(f"lambda_mult is {lambda_mult!r}; expected 0 (diversity alone) to 1 (relevance alone)")
-        pool = 1 if fetch_k == 0 else fetch_k  # below k, MMR chooses from k
+        pool = 1 if fetch_k == 0 else fetch_k  # the smallest `mmr.pool` is 1; MMR chooses from at least k anyway
         return self.umi.with_config(mmr={"enabled": True, "trade_off": lambda_mult, "pool": pool})
 
     def _scored(self, result: SearchResult) -> list[tuple[Document, float]]:

@@ -86,7 +86,7 @@ class Ledger:
 
     Raises:
         LedgerDamaged: From any method, if SQLite or a checksum shows that the file is not what was written.
-        StoreClosed: From any method after close().
+        StoreClosed: From any method that reads chunks or writes, after close().
     """
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
@@ -396,11 +396,11 @@ class Ledger:
         return self.retry_read(read)
 
     def count(self, connection: sqlite3.Connection) -> int:
-        """Number of chunks according to `meta`, where each write stores it."""
+        """Number of chunks as the last write stored it in `meta`; `rows` counts them."""
         return self._number(connection, "count")
 
     def rows(self, connection: sqlite3.Connection) -> int:
-        """Number of chunks, by counting the rows: some 20 ms for 1,000,000 chunks."""
+        """Number of rows of the table of chunks, which are counted: some 20 ms for 1,000,000 chunks."""
         return whole_number(connection.execute("SELECT count(*) FROM chunks").fetchone()[0], "the number of chunks")
 
     def _number(self, connection: sqlite3.Connection, key: str) -> int:
