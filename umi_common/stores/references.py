@@ -2,12 +2,11 @@
 
 A chunk may have a name, its heading; see `chunk_names`. A text mentions a name if the name's terms stand in it one
 directly after the other, in their order. A text holds all terms of a name if they stand anywhere in it, in any order.
-A chunk i refers to a chunk j in each of these cases:
+A chunk i refers to a chunk j in each of these cases; i and j are also the rows of the chunks:
 
-- The text of i mentions the name of j.
-- The text of j holds all terms of the name of i.
-- The text of i holds the rarest term of the name of j ("Ohio" of "List of Ohio area codes").
-- Both texts hold the same rare term.
+    name    the text of i mentions the name of j, or the text of j holds all terms of the name of i
+    part    the text of i holds the rarest term of the name of j ("Ohio" of "List of Ohio area codes")
+    rare    both texts hold the same rare term
 
 The df of a term is the number of chunks that hold it. The weight of a query term is its idf times its factor in
 `QueryTerms.weights`, which is below 1 for a function word. The weight of a reference grows with the weights of the
@@ -24,18 +23,17 @@ query's terms that j holds and i lacks:
     rare(i, j)   = 1 / (df - 1) of the rarest term that both hold, if 2 <= df <= 10. It is 0 for two chunks of one
                    source, which the ranking stage `neighbours` relates
 
-Each of the last three is 0 if its conditions are false. If the weights of the references from one chunk sum to more
-than 1, each is divided by the sum.
+Each of the last three is 0 if its conditions are false. Weights of one chunk's references that sum to more than 1 are
+divided by the sum.
 
 A query refers to the chunks whose names it mentions, with the weight w(name); `need` has no influence. Another chunk
 gets this weight, too, if it holds all terms of the name, and if the query's terms in it weigh more than those in each
-chunk with the name. If the name has codes (here: terms with a digit), as "Incident e58b98e9" has, the chunk need only
-hold the codes.
+chunk with the name. Of a name with codes (terms with a digit), as "Incident e58b98e9", it need only hold the codes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -44,7 +42,7 @@ import numpy as np
 
 from umi_common.config import LexicalConfig
 from umi_common.pool import NO_SOURCE, Floats, Ints, Links, sums_by
-from umi_common.stores.arrays import beginnings, distinct
+from umi_common.stores.arrays import distinct
 from umi_common.stores.chunk_names import Name, Names
 from umi_common.stores.lexical.bm25 import QueryTerms
 from umi_common.stores.lexical.index import LexicalIndex
@@ -55,8 +53,7 @@ NAME_CHUNKS_MAX = 3
 NAME_DOCUMENTS = 10.0
 """A mention of a name has its full weight only if the df of the name's rarest term is at most this."""
 MENTION_DOCUMENTS_MAX = 64
-"""Chunks that hold all terms of a name, or its rarest term, are looked up only if the rarest term's df is at most
-this."""
+"""Largest df of a name's rarest term with which chunks that hold it, or all terms of the name, are looked up."""
 BACKWARD = 0.5
 """Factor on w(name of i) if j holds all its terms; 1 on w(name of j) if i mentions it."""
 PART = 0.5
@@ -85,6 +82,10 @@ class Named(NamedTuple):
         return {name: np.array([weights.get(row, 0.0) for row in rows.tolist()]) for name, weights in fields.items()}
 
 
+_Rated = Sequence[tuple[int, int, float]] | Floats
+"""Triples of i, j and name(i, j), part(i, j) or rare(i, j). A pair of rows may occur several times."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class References:
     """Finds the chunks to which the query and the best chunks of one search refer."""
@@ -110,16 +111,17 @@ class References:
         weights = {name: weight for name, weight in self._weights(found).items() if weight}
         if not weights:
             return Named({}, {})
-        holders = dict(zip(weights, self._holding_all([_codes_of(name) or name for name in weights]), strict=True))
-        rows = distinct(np.fromiter(chain(*(found[name] for name in weights), *holders.values()), np.int64))
-        weights_held = _sums_held(self._term_weights(), self.index.held(self.query.terms, rows, self.config))
-        held = dict(zip(rows.tolist(), weights_held.tolist(), strict=True))
+        holders = self._holders(map(_codes_or_all, weights))
+        rows = distinct(np.fromiter(chain(*map(found.__getitem__, weights), *holders.values()), np.int64))
+        sums = _sums_held(self._term_weights(), self.index.held(self.query.terms, rows, self.config))
+        of_query = dict(zip(rows.tolist(), sums.tolist(), strict=True))  # weight of the query's terms in each row
         named: dict[int, float] = {}
         holding: dict[int, float] = {}
         for name, weight in weights.items():
-            most = max(held[row] for row in found[name])
+            most = max(of_query[row] for row in found[name])
             named |= {row: weight for row in found[name] if self.allowed[row]}
-            holding |= {row: weight for row in holders[name] if held[row] > most and self.allowed[row]}
+            more = [row for row in holders[_codes_or_all(name)] if of_query[row] > most]
+            holding |= {row: weight for row in more if self.allowed[row]}
         return Named(named, {row: weight for row, weight in holding.items() if row not in named})
 
     def links_of(self, sources: Ints, terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]]) -> Links | None:
@@ -127,83 +129,95 @@ class References:
         a single term.
 
         Args:
-            sources: (S,) the rows i, living and rising: the best rows of the search and those that the query names.
-                These are no sources in the sense of `Chunk.source`.
+            sources: (S,) the rows i, living and rising: the best and those the query names; no `Chunk.source`.
             terms_of: Returns the terms of each row's text, in order.
         """
-        weights = self._term_weights()
-        total = float(weights.sum())
-        if not len(sources) or len(weights) < 2 or total <= 0 or not (self.names or self.rare):
+        weights, rows = self._term_weights(), sources.tolist()
+        if not rows or len(weights) < 2 or weights.sum() <= 0:
             return None
-        table = self._by_rare_term(sources) if self.rare else np.zeros((5, 0))
+        rated: list[_Rated] = [[], [], self._by_rare_term(sources) if self.rare else []]
         if self.names:
-            table = np.concatenate([self._by_name(sources, terms_of(sources.tolist())), table], axis=1)
-        at_source, target, by_name, by_rare, by_part = _largest(table[:, self.allowed[table[1].astype(np.int64)]])
-        if not len(target):
+            texts = dict(zip(rows, terms_of(rows), strict=True))
+            rated[:2] = self._by_name(texts), self._by_part(texts)
+        source, target, (name, part, rare) = self._largest(rated)
+        if not len(source):
             return None
-        source, target = sources[at_source.astype(np.int64)], target.astype(np.int64)
-        rows = distinct(np.concatenate([source, target]))
-        held = self.index.held(self.query.terms, rows, self.config)
-        at = rows.searchsorted(source)
-        need = _sums_held(weights, ~held[:, at] & held[:, rows.searchsorted(target)]) / total
-        weight = (by_name + by_part) * np.minimum(1.0, NEED_SLOPE * need)
-        weight += by_rare * np.minimum(1.0, NEED_SLOPE * np.maximum(0.0, need - NEED_OF_RARE))
-        weight /= np.maximum(1.0, sums_by(at, weight, len(rows)))[at]
+        either = distinct(np.concatenate([source, target]))
+        at_source, at_target = either.searchsorted(source), either.searchsorted(target)
+        held = self.index.held(self.query.terms, either, self.config)
+        need = _sums_held(weights, ~held[:, at_source] & held[:, at_target]) / weights.sum()
+        weight = (name + part) * np.minimum(1.0, NEED_SLOPE * need)
+        weight += rare * np.minimum(1.0, NEED_SLOPE * np.maximum(0.0, need - NEED_OF_RARE))
+        weight /= np.maximum(1.0, sums_by(at_source, weight, len(either)))[at_source]
         kept = weight > 0
         return Links(source[kept], target[kept], weight[kept]) if kept.any() else None
 
-    def _by_name(self, sources: Ints, terms: Sequence[Sequence[str]]) -> Floats:
-        """A column for each reference by a name or its part: index in `sources`, target row, name, 0, part.
-
-        The values are those of the module's formulas; 0 is in the place of `rare`. A pair may have several columns.
-        """
-        living, names = self.index.living, [self.names.by_row.get(row, ()) for row in sources.tolist()]
-        mentioned = [self.names.mentioned(each, living) for each in terms]
-        own = {name: living(self.names.rows(name)) for name in names if name}
-        weights = self._weights({name: named for each in (own, *mentioned) for name, named in each.items()})
-        counting = [name for name in own if weights[name]]
-        holding = dict(zip(counting, self._holding_all(counting), strict=True))
-        parts = self._parts(set(chain(*terms)).difference(term.text for term in self.query.terms))
-        found: list[tuple[int, int, float, float, float]] = []
-        for at, own_name in enumerate(names):
-            for name, named in mentioned[at].items():
-                found += [(at, other, weights[name], 0.0, 0.0) for other in named]
-            found += [(at, other, BACKWARD * weights[own_name], 0.0, 0.0) for other in holding.get(own_name, ())]
-            for term in parts.keys() & terms[at]:
-                found += [(at, other, 0.0, 0.0, weight) for other, weight in parts[term]]
-        table: Floats = np.array(found, dtype=np.float64).reshape(-1, 5).T
-        return table[:, sources[table[0].astype(np.int64)] != table[1]]
-
-    def _parts(self, terms: Collection[str]) -> dict[str, list[tuple[int, float]]]:
-        """By term t of `terms`: (j, part(i, j)) for each row j whose part is above 0 if i holds t and the query not."""
-        names, living = self.names, self.index.living
-        in_names = [term for term in terms if term in names.by_term]
-        counts = zip(in_names, self.index.corpus.frequencies(in_names), strict=True)
-        df = {term: count for term, count in counts if count <= MENTION_DOCUMENTS_MAX}
-        rows = {row for term in df for row in living(names.by_term[term])}
-        own = {row: names.by_row[row] for row in rows if len(living(names.rows(names.by_row[row]))) < 2}
-        rarest = self._rarest(own.values())
-        rows_of: dict[str, list[int]] = {}
+    def _by_name(self, texts: Mapping[int, Sequence[str]]) -> _Rated:
+        """name(i, j) for the rows i in `texts`, which has the terms of each row's text."""
+        living = self.index.living
+        own = {row: self.names.by_row[row] for row in texts if row in self.names.by_row}
+        mentioned = {row: self.names.mentioned(terms, living) for row, terms in texts.items()}
+        rows_of = {name: rows for names in mentioned.values() for name, rows in names.items()}
+        rows_of |= {name: living(self.names.rows(name)) for name in own.values()}
+        weights = self._weights(rows_of)
+        holders = self._holders({name for name in own.values() if weights[name]})
+        found = []
+        for row, names in mentioned.items():
+            found += [(row, other, weights[name]) for name in names for other in rows_of[name]]
         for row, name in own.items():
-            rows_of.setdefault(rarest[name][1], []).append(row)
-        return {
-            term: [(row, PART * min(1.0, NAME_DOCUMENTS / max(df[term], 1)) / len(rows)) for row in rows]
-            for term, rows in rows_of.items()
-            if term in df
-        }
+            found += [(row, other, BACKWARD * weights[name]) for other in holders.get(name, ())]
+        return found
 
-    def _by_rare_term(self, sources: Ints) -> Floats:
-        """As `_by_name`, with a column for each shared rare term: index in `sources`, target row, 0, rare, 0."""
-        source, target, df = self.index.sharing_rare(sources, RARE_DOCUMENTS)
-        of_source, of_target = self.index.corpus.sources[sources[source]], self.index.corpus.sources[target]
-        other = (target != sources[source]) & ((of_source != of_target) | (of_source == NO_SOURCE))
-        none = np.zeros(int(other.sum()))
-        return np.stack([source[other], target[other], none, 1.0 / (df[other] - 1), none])
+    def _by_part(self, texts: Mapping[int, Sequence[str]]) -> _Rated:
+        """part(i, j) for the rows i in `texts`, which has the terms of each row's text."""
+        names, living = self.names, self.index.living
+        not_asked = set(chain(*texts.values())).difference(term.text for term in self.query.terms)
+        in_names = [term for term in not_asked if term in names.by_term]
+        df = dict(zip(in_names, self.index.corpus.frequencies(in_names), strict=True))
+        rows = {row for term in df if df[term] <= MENTION_DOCUMENTS_MAX for row in living(names.by_term[term])}
+        alone = {row: names.by_row[row] for row in rows if len(living(names.rows(names.by_row[row]))) < 2}
+        rarest = self._rarest(alone.values())
+        rows_of: dict[str, list[int]] = {}
+        for row, name in alone.items():
+            if rarest[name][1] in df:
+                rows_of.setdefault(rarest[name][1], []).append(row)
+        found = []
+        for row, terms in texts.items():
+            for term in rows_of.keys() & terms:
+                weight = PART * min(1.0, NAME_DOCUMENTS / max(df[term], 1)) / len(rows_of[term])
+                found += [(row, other, weight) for other in rows_of[term]]
+        return found
+
+    def _by_rare_term(self, sources: Ints) -> _Rated:
+        """rare(i, j) for the rows i in `sources`."""
+        at, j, df = self.index.sharing_rare(sources, RARE_DOCUMENTS)
+        i, source = sources[at], self.index.corpus.sources
+        shared = (df > 1) & ((source[i] != source[j]) | (source[i] == NO_SOURCE))
+        return np.stack([i[shared], j[shared], 1.0 / (df[shared] - 1)], axis=1)
+
+    def _largest(self, rated: Sequence[_Rated]) -> tuple[Ints, Ints, Floats]:
+        """(Q,) i and (Q,) j of the distinct pairs that K functions have rated, and (K, Q) the largest value of each
+        function; 0: it has none. Pairs of a row with itself, and those whose j may not be found, are left out."""
+        table = np.concatenate([np.array(each, np.float64).reshape(-1, 3) for each in rated])
+        function = np.repeat(range(len(rated)), list(map(len, rated)))
+        i, j = table[:, :2].astype(np.int64).T
+        kept = self.allowed[j] & (i != j)
+        pair = (i * len(self.allowed) + j)[kept]
+        pairs = distinct(pair)
+        values = np.zeros(len(rated) * len(pairs))
+        np.maximum.at(values, function[kept] * len(pairs) + pairs.searchsorted(pair), table[kept, 2])
+        return *np.divmod(pairs, len(self.allowed)), values.reshape(len(rated), -1)
 
     def _term_weights(self) -> Floats:
         """(T,) for each of the query's T terms, its idf times its weight in the query."""
         pairs = zip(self.query.terms, self.query.weights, strict=True)
         return np.array([weight * max(term.idf, 0.0) for term, weight in pairs])
+
+    def _weights(self, rows_of: Mapping[Name, Sequence[int]]) -> dict[Name, float]:
+        """w(name) by name; `rows_of`: the living rows with each name. 0 for a name without any, or with too many."""
+        rarest = self._rarest(name for name, rows in rows_of.items() if 0 < len(rows) <= NAME_CHUNKS_MAX)
+        weights = {name: min(1.0, NAME_DOCUMENTS / max(df, 1)) / len(rows_of[name]) for name, (df, _) in rarest.items()}
+        return dict.fromkeys(rows_of, 0.0) | weights
 
     def _rarest(self, names: Iterable[Name]) -> dict[Name, tuple[int, str]]:
         """The df of each name's rarest term, and the term; of equally rare terms the first by code points."""
@@ -212,22 +226,16 @@ class References:
         df = dict(zip(terms, self.index.corpus.frequencies(terms), strict=True))
         return {name: min((df[term], term) for term in name) for name in distinct_names}
 
-    def _weights(self, chunks: Mapping[Name, Sequence[int]]) -> dict[Name, float]:
-        """w(name) by name; `chunks`: the living rows with each name. 0 for a name without any, or with too many."""
-        rarest = self._rarest(name for name, rows in chunks.items() if 0 < len(rows) <= NAME_CHUNKS_MAX)
-        weights = {name: min(1.0, NAME_DOCUMENTS / max(df, 1)) / len(chunks[name]) for name, (df, _) in rarest.items()}
-        return dict.fromkeys(chunks, 0.0) | weights
-
-    def _holding_all(self, names: Sequence[Name]) -> list[list[int]]:
+    def _holders(self, names: Iterable[Name]) -> dict[Name, list[int]]:
         """For each name, the rows that hold all its terms, in any order; none if more than MENTION_DOCUMENTS_MAX rows
         hold the rarest."""
-        corpus, query = self.index.corpus, self.index.scorer(self.config).query
-        rarest = {name: term for name, (df, term) in self._rarest(names).items() if 0 < df <= MENTION_DOCUMENTS_MAX}
-        rows = distinct(corpus.rows_of_rare(corpus.codes_of(set(rarest.values())), MENTION_DOCUMENTS_MAX)[1])
-        terms = list({term for name in rarest for term in query(dict.fromkeys(name, 1.0)).terms})
-        held = {term.text: own for term, own in zip(terms, self.index.held(terms, rows, self.config), strict=True)}
-        found = {name: rows[np.all([held[term] for term in name if term in held], axis=0)].tolist() for name in rarest}
-        return [found.get(name, []) for name in names]
+        corpus, query, rarest = self.index.corpus, self.index.scorer(self.config).query, self._rarest(names)
+        found = {name: term for name, (df, term) in rarest.items() if 0 < df <= MENTION_DOCUMENTS_MAX}
+        rows = distinct(corpus.rows_of_rare(corpus.codes_of(set(found.values())), MENTION_DOCUMENTS_MAX)[1])
+        terms = {term.text: term for name in found for term in query(dict.fromkeys(name, 1.0)).terms}
+        held = dict(zip(terms, self.index.held([*terms.values()], rows, self.config), strict=True))
+        holders = {name: rows[np.all([held[term] for term in name], axis=0)].tolist() for name in found}
+        return {name: holders.get(name, []) for name in rarest}
 
 
 def _sums_held(weights: Floats, held: Mask) -> Floats:
@@ -236,15 +244,6 @@ def _sums_held(weights: Floats, held: Mask) -> Floats:
     return sums
 
 
-def _largest(table: Floats) -> Floats:
-    """The table with one column for each pair of source and target: in each further line, the largest of its values."""
-    pairs = table[0] * (table[1].max(initial=0.0) + 1.0) + table[1]
-    order = pairs.argsort()
-    table, starts = table[:, order], beginnings(pairs[order])
-    largest = np.maximum.reduceat(table[2:], starts, axis=1) if len(starts) else table[2:]
-    return np.concatenate([table[:2, starts], largest])
-
-
-def _codes_of(name: Name) -> Name:
-    """The terms of a name that hold a digit."""
-    return tuple(term for term in name if any(map(str.isdigit, term)))
+def _codes_or_all(name: Name) -> Name:
+    """The terms of a name that hold a digit; all its terms if none does."""
+    return tuple(term for term in name if any(map(str.isdigit, term))) or name
