@@ -75,6 +75,15 @@ def test_a_day_is_not_stated_by_a_range_of_years():
     assert not states_date_in("call 1994-2001-77, part 1994/2001/3", year, NOW)
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Pacific/Auckland", "America/New_York"])
+def test_a_range_of_years_states_a_winter_but_no_january_in_any_time_zone(zone: str):
+    new_year, now = datetime(2023, 1, 1, tzinfo=ZoneInfo(zone)), NOW.astimezone(ZoneInfo(zone))
+    february, one_o_clock = new_year.replace(month=2), new_year.replace(hour=1)
+    assert not states_date_in("the team of 2022/23", TimeRange(new_year, february), now)
+    assert not states_date_in("the team of 2022/23", TimeRange(new_year, one_o_clock), now)
+    assert states_date_in("the team of 2022/23", TimeRange(new_year.replace(2022, 12), new_year.replace(month=3)), now)
+
+
 def test_a_month_of_a_year_is_no_range_of_years():
     year = TimeRange(day("2011-01-01"), day("2012-01-01"))
     assert states_date_in("mayor 2009-13, then none", year, NOW)

@@ -52,48 +52,50 @@ def states_date_in(
         any_year: Whether a date with a year is read as if it had none.
         day_first: Whether 5/8/2023 is 5 August; None: it may be 8 May or 5 August.
     """
-    sought = _sought(period)
+    sought = _sought(period, now.tzinfo)
+    yearless = sought.years if sought.length <= LONGEST_MONTH else ()
     text = _in_english(times.with_plain_letters(text[:CHARACTERS_READ]), sought.other_names)
-    if _names_years_of(text, period):
+    if _names_years(text, sought):
         return True
-    parts, lowered = ("",) if any_year else sought.parts, text.lower()
+    lowered = text.lower()
+    parts = ("",) if any_year else sought.parts
     if not any(part in lowered for part in parts):
         return False
     return any(
         (period.start is None or period.start <= stated.start) and (period.end is None or stated.end <= period.end)
         for given in _dates_in(text, parts)
-        for stated in _periods(given, now, sought.years, any_year=any_year, day_first=day_first)
+        for stated in _periods(given, now, yearless, any_year=any_year, day_first=day_first)
     )
 
 
 class _Sought(NamedTuple):
-    """The words and digits by which texts state a date in a period."""
+    """A period, and the words and digits by which texts state a date in it. The defaults: it has no start or no end."""
 
+    years: range = range(0)
+    """The calendar years that have a part of the period."""
+    length: timedelta = timedelta(0)
     parts: tuple[str, ...] = ("",)
     """A text that states such a date has one of these strings, in lower case: the last two digits of a year; in a
     period of at most a month also the beginning of a month's name, or the digits of a month beside a slash."""
     other_names: tuple[str, ...] = ()
     """Names of the months in other languages; none if the period is a year or longer: then years alone are sought."""
-    years: frozenset[int] = frozenset()
-    """The years that a date without a year may have; none if the period is longer than a month."""
 
 
 @lru_cache(maxsize=8)
-def _sought(period: TimeRange) -> _Sought:
-    start, end = period.start, period.end
-    if start is None or end is None or not 1 < start.year <= end.year < 9999:
+def _sought(period: TimeRange, zone: tzinfo | None) -> _Sought:
+    if period.start is None or period.end is None or not 1 < period.start.year <= period.end.year < 9999:
         return _Sought()
-    first, last = start - timedelta(days=1), end + timedelta(days=1)  # whatever the time zone
-    digits = {f"{year % 100:02}" for year in range(first.year, last.year + 1)}
-    if end - start >= SHORTEST_YEAR:
-        return _Sought((*digits,))
+    length, first = period.end - period.start, period.start.astimezone(zone)
+    last = period.end.astimezone(zone) - timedelta.resolution
+    years = range(first.year, last.year + 1)
     months = {month % 12 + 1 for month in range(12 * first.year + first.month - 1, 12 * last.year + last.month)}
-    other_names = tuple(name for name, english in MONTH_NAMES.items() if MONTHS.index(english) + 1 in months)
-    if end - start > LONGEST_MONTH:
-        return _Sought((*digits,), other_names)
-    names = [name for name, month in times.MONTHS.items() if month in months]
-    beside_slash = [part for month in months for part in (f"{month:02}/", f"/{month:02}")]
-    return _Sought((*digits, *names, *beside_slash), other_names, frozenset({start.year, end.year}))
+    parts, other_names = [f"{year % 100:02}" for year in years], []
+    if length <= LONGEST_MONTH:
+        parts += [name for name, month in times.MONTHS.items() if month in months]
+        parts += [part for month in months for part in (f"{month:02}/", f"/{month:02}")]
+    if length < SHORTEST_YEAR:
+        other_names = [name for name, english in MONTH_NAMES.items() if MONTHS.index(english) + 1 in months]
+    return _Sought(years, length, tuple(dict.fromkeys(parts)), tuple(other_names))
 
 
 _OTHER_MONTH = re.compile(
@@ -128,22 +130,19 @@ _DECADE = re.compile(
 """A decade without its century: "the nineties", "the late '90s"."""
 
 
-def _names_years_of(text: str, period: TimeRange) -> bool:
+def _names_years(text: str, sought: _Sought) -> bool:
     """Whether a text states a range of years that contains the period, or a decade that may lie in the period.
 
     False for a period shorter than a year, unless it reaches into the next year: texts write "2022/23" for a winter.
     """
-    start, end = period.start, period.end
-    if start is None or end is None:
+    if len(sought.years) < 2 and sought.length < SHORTEST_YEAR:
         return False
-    year, last_year = start.year, (end - timedelta(hours=24)).year
-    if end - start < SHORTEST_YEAR and year == last_year:
-        return False
+    year, last_year = sought.years[0], sought.years[-1]
     for years in _YEARS.finditer(text):
         first, last = years["first"], years["last"]
         if int(first) <= year and last_year <= int(first[: 4 - len(last)] + last):
             return True
-    for decade in _DECADE.finditer(text) if end - start >= SHORTEST_DECADE else ():
+    for decade in _DECADE.finditer(text) if sought.length >= SHORTEST_DECADE else ():
         digits = DECADES.index(decade["name"].lower()) * 10 + 20 if decade["name"] else int(decade["digits"])
         begin = year + (digits - year) % 100  # the first such year in the period
         if begin + 9 <= last_year:
@@ -214,20 +213,20 @@ CHARACTERS_BEFORE = 12
 def _dates_in(text: str, parts: Sequence[str]) -> Iterator[Words]:
     """The words of each distinct date in the text that has one of `parts`, and of the weekday or label before it: by
     group of `_FORMS` and `_BEFORE`, in lower case."""
-    found = {}
+    seen = set()
     for date in _STATED.finditer(text):
-        if any(part in date[0].lower() for part in parts):
-            before = _BEFORE.search(text, max(0, date.start() - CHARACTERS_BEFORE), date.start())
-            found[date[0], before and before[0]] = date, before
-    for date, before in found.values():
-        given = {name.rstrip("0123456789"): words.lower() for name, words in date.groupdict().items() if words}
-        if before:
-            given.update((name, words.lower()) for name, words in before.groupdict().items() if words)
-        yield given
+        if not any(part in date[0].lower() for part in parts):
+            continue
+        before = _BEFORE.search(text, max(0, date.start() - CHARACTERS_BEFORE), date.start())
+        written = date[0], before[0] if before else ""
+        if written not in seen:
+            seen.add(written)
+            groups = date.groupdict() | (before.groupdict() if before else {})
+            yield {name.rstrip("0123456789"): words.lower() for name, words in groups.items() if words}
 
 
 def _periods(
-    given: Words, now: datetime, yearless: frozenset[int], *, any_year: bool, day_first: bool | None
+    given: Words, now: datetime, yearless: Iterable[int], *, any_year: bool, day_first: bool | None
 ) -> Iterator[CalendarPeriod]:
     """The periods that the words of a date may mean, in one of the years `yearless` if they name no year.
 
@@ -243,9 +242,9 @@ def _periods(
         first, second = given["first"], given["second"]
         if year is None and day_first is None and max(int(first), int(second)) <= 12:  # "10/10 would go again"
             return
-        dates = [] if day_first else [{"month": first, "day": second}]
-        dates += [{"month": second, "day": first}] if day_first is not False else []
-    years = yearless if any_year or year is None else {times.year_number(year)}
+        orders = [day_first] if day_first is not None else [True, False]
+        dates = [{"day": first, "month": second} if order else {"month": first, "day": second} for order in orders]
+    years = yearless if any_year or year is None else [times.year_number(year)]
     weekday = None if any_year or year else given.get("weekday")
     for number, date in product(years, dates):
         with suppress(ValueError, OverflowError):
