@@ -1,14 +1,21 @@
 """Raise the candidates that hold a number of the query beside the same word or sign.
 
 For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
-number pair is a number or a single letter ("Annex B"), together with the word or sign beside it, which is compared by
-its terms. An ordinal before a word ("the ninth night") is also the pair of the word and the number ("night 9"), and of
-the word behind if that is in `NUMBERED` ("war 2" in "the second world war"). Names of numbers, ordinals and letters
-form no pair with a function word: "one of them". `numbers` has the forms of a number.
+number pair is a number or a single letter, and the word or sign beside it, which is compared by its terms:
 
-A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its
-parts. So are the two numbers of a range ("5-10"), and two labelled numbers beside each other ("chapter 5, verse 10").
-For candidate i with score(i) > 0:
+    text                   its number pairs
+    revision 7 opens       (revision, 7), (7, opens)
+    minutes no. 5          (minutes, 5), (no, 5)
+    2021 edition           (edition, 2021), as of "edition 2021"
+    the ninth night        (night, 9), as of "night 9"; (9, night)
+    the 2nd world war      (world, 2), (war, 2) since "war" is in `NUMBERED`; (2, world)
+    4. Loosen the nut      (any label, 4) where a line begins, as of "step 4" or "question 4"; (4, loosen)
+    v3.2 notes             (3.2) alone, since BM25 does not see the order of its parts; (3.2, notes)
+    5 to 10 kg             (5:10) alone, if the query has this range, or two labelled numbers: "chapter 5, verse 10"
+    one of them            none: names of numbers, ordinals and letters form no pair with a function word
+
+A label and its abbreviation ("rev. 5", "§ 5") are equal, and so are the forms of a number (`numbers`). For candidate i
+with score(i) > 0:
 
     final(i) = words.raised(score, g)(i) + words.best_added(score, g, key)(i), after words.earlier_first has changed g
     g(p, i) = 1 - offset of the number / length of the text, for the first pair p in candidate i; 0 if i does not hold p
@@ -18,8 +25,7 @@ For candidate i with score(i) > 0:
 
 g is larger near the start of a text, because a text mostly names its subject first ("revision 7 ... replaces revision
 5"). If nearly every candidate is a "sample" with a number, the number of a sample is its key: it says more than all
-other words of the query. A label and its abbreviation ("rev. 5", "§ 5" for a section) are equal. The number of a line
-("4. Loosen the nut") has any label: "step 4", "question 4".
+other words of the query.
 """
 
 from __future__ import annotations
@@ -65,7 +71,6 @@ OCCURRENCES_MAX = 500
 """Largest number of occurrences of the query's numbers that are read in a text: so many take about 7 ms. Only long
 tables hold more."""
 YEAR = re.compile(r"\d{4}")
-"""A number whose word may stand before or after it: "2021 edition" and "edition 2021" are one pair."""
 PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
 """Matches before digits that are the end of a longer word or number."""
 WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
@@ -79,13 +84,13 @@ ABBREVIATION_LETTERS = (2, 3, 4)
 SECTIONS = ("section", "sección", "secção", "sezion", "sectie", "paragra", "parágra", "párra", "artikel")
 """How the terms of words for which "§" stands begin."""
 KEY_FROM, KEY_TO = 0.5, 0.9
-"""x at the top of this file up to which a number is no key, and from which it is one; 0.4 and 0.8 give the same."""
+"""The bounds of x at the top of this file; 0.4 and 0.8 give the same results."""
 LINE_BEFORE = re.compile(r"(?:\A|\n)[^\w\n]*\Z")
 """What stands before the first word of a line."""
 NUMBERS_ITS_LINE = re.compile(r"\d+(?:[.)\]:]|\()")
 """How a number at the beginning of a line goes on if it is that of the line: "4. Tighten the nut", "5.2(c) Fires"."""
 ANY_LABEL = ("",)
-"""The word beside the number of a line, which is the number of a step, question, clause or whatever the lines are."""
+"""The word beside the number of a line."""
 WORD_LENGTH = 100
 """Number of characters that are read on each side of a number to find the word beside it."""
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
@@ -104,8 +109,7 @@ class QueryPairs(NamedTuple):
     function words, only those of `NUMBER_WORDS` are labels."""
     terms_of: TermsOf
     read: Callable[[str], str]
-    """`numbers.reader_of_numbers`, by which the texts are read. Names of several words are then in digits: "chapter 25"
-    for "chapter twenty-five". `numbers` finds a name of one word, and tells it from digits: "one of them"."""
+    """`numbers.reader_of_numbers`, by which the texts are read, and which sets names of several words in digits."""
 
 
 def candidates_read(pool: Pool, order: Ints) -> int:
@@ -152,8 +156,7 @@ def reorder_by_number_pairs(best: Best, *, query: QueryPairs, weight: float) -> 
     texts = list(map(query.read, best.texts))
     terms_of = cache(query.terms_of)  # words beside a number are often the same
     held = [pairs_in_text(text, query.numbers, terms_of) for text in texts]
-    holding = sum(not query.pairs.isdisjoint(own) for own in held)
-    best.facts.update(pairs=len(query.pairs), held=holding)
+    best.facts.update(pairs=len(query.pairs), held=sum(not query.pairs.isdisjoint(own) for own in held))
     g = earlier_first(g_of(query.pairs, held), texts)
     of_keys = earlier_first(g_of(query.before_any, held), texts)
     added = best_added(best.scores, of_keys, keys_of(query, of_keys, texts))
@@ -175,18 +178,19 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
 
 
 def _pairs_at(number: re.Match[str], terms_of: TermsOf) -> list[Pair]:
-    """The pairs of one number in a text: of "the 2nd world war", (world, 2), (war, 2) and (2, world)."""
+    """The pairs of one number in a text; see the table at the top of this file."""
+    text, (start, end), word = number.string, number.span(), number[0].lower()
     if number.lastgroup == "as_one":
-        return [((":".join(DIGITS.findall(number[0])),), ())]
-    own = (canonical(number[0].lower()),)
-    is_ordinal, is_year = number[0].lower().endswith(ORDINAL_ENDINGS), YEAR.fullmatch(own[0]) is not None
-    before, after = _words_beside(number, behind=2 if is_ordinal else 1)
-    if is_ordinal or number[0].isalpha():
-        before = [word for word in before if not _is_function_word(word)]
-        after = list(takewhile(lambda word: not _is_function_word(word), after))
+        return [((":".join(DIGITS.findall(word)),), ())]
+    own = (canonical(word),)
+    is_ordinal, is_year = word.endswith(ORDINAL_ENDINGS), YEAR.fullmatch(own[0]) is not None
+    before, after = _words_before(text, start), _words_behind(text, end)[: 2 if is_ordinal else 1]
+    if is_ordinal or word.isalpha():
+        english = function_words([ENGLISH])
+        before = [each for each in before if bare(each).lower() not in english]
+        after = list(takewhile(lambda each: bare(each).lower() not in english, after))
     labels = [*before, *after] if is_ordinal or is_year else before
     pairs: list[Pair] = [(_terms(label, terms_of), own) for label in labels]
-    text, start = number.string, number.start()
     if NUMBERS_ITS_LINE.match(text, start) and LINE_BEFORE.search(text, max(0, start - WORD_LENGTH), start):
         pairs.append((ANY_LABEL, own))
     if after and not is_year:
@@ -196,22 +200,19 @@ def _pairs_at(number: re.Match[str], terms_of: TermsOf) -> list[Pair]:
     return pairs
 
 
-def _words_beside(number: re.Match[str], *, behind: int) -> tuple[list[str], list[str]]:
-    """The word before a number in a text, two if one of `NUMBER_WORDS` stands between; and at most `behind` (1 or 2)
-    words behind it, the second only if it is in `NUMBERED`."""
-    text, (start, end) = number.string, number.span()
+def _words_before(text: str, start: int) -> list[str]:
+    """The word before a number in a text, and the word before that if it is one of `NUMBER_WORDS`; in their order."""
     before = WORD.findall(text, max(0, start - WORD_LENGTH), start)[-2:]
-    if len(before) > 1 and (bare(before[1]) or before[1]).lower() not in NUMBER_WORDS:
-        del before[0]
-    after = TWO_WORDS.search(text, end, end + WORD_LENGTH)
-    if after is None:
-        return before, []
-    first, second = after.groups(default="")
-    return before, [first, second] if behind == 2 and bare(second).lower() in NUMBERED else [first]
+    return before if before and (bare(before[-1]) or before[-1]).lower() in NUMBER_WORDS else before[-1:]
 
 
-def _is_function_word(word: str) -> bool:
-    return bare(word).lower() in function_words([ENGLISH])
+def _words_behind(text: str, end: int) -> list[str]:
+    """The word behind a number in a text, and the next one if it is in `NUMBERED`."""
+    found = TWO_WORDS.search(text, end, end + WORD_LENGTH)
+    if found is None:
+        return []
+    first, second = found.groups(default="")
+    return [first, second] if bare(second).lower() in NUMBERED else [first]
 
 
 def _ends_a_code(text: str, number: re.Match[str]) -> bool:
@@ -231,23 +232,15 @@ def g_of(pairs: Collection[Pair], held: Sequence[Mapping[Pair, float]]) -> Float
     return np.array([[_g(own, pair) for pair in sorted_pairs] for own in held])
 
 
-def keys_of(query: QueryPairs, g: Floats, texts: Sequence[str]) -> Floats:
-    """(K,) key(p) at the top of this file for the K pairs in `before_any`, sorted; `g`: (n, K) from `g_of`."""
-    shares = []
-    for (_, before_any), own in zip(sorted(query.before_any.items()), g.T, strict=True):
-        others = [text for text, g_in_text in zip(texts, own, strict=True) if not g_in_text] if own.any() else []
-        shares.append(sum(before_any.search(text) is not None for text in others) / max(1, len(others)))
-    return np.interp(shares, (KEY_FROM, KEY_TO), (0.0, 1.0))
-
-
 def _g(held: Mapping[Pair, float], pair: Pair) -> float:
     """g of a pair in a text; if the text does not hold it, g of its first pair in which a label is abbreviated. A line
     that begins with the number holds it with any label."""
-    of_line = held.get((ANY_LABEL, pair[1]), 0.0)
+    label, number = pair
+    of_line = held.get((ANY_LABEL, number), 0.0)
     if pair in held:
         return max(held[pair], of_line)
-    same_number = (other for other in held if other[1] == pair[1])
-    return next((held[other] for other in same_number if _abbreviates(pair[0][-1], other[0][-1])), of_line)
+    abbreviated = (g for (other, same), g in held.items() if same == number and _abbreviates(label[-1], other[-1]))
+    return next(abbreviated, of_line)
 
 
 def _abbreviates(label: str, other: str) -> bool:
@@ -257,3 +250,13 @@ def _abbreviates(label: str, other: str) -> bool:
         return long.startswith(SECTIONS)
     is_abbreviation = len(short) in ABBREVIATION_LETTERS and short.isalpha() and short not in all_function_words()
     return is_abbreviation and long.startswith(short)
+
+
+def keys_of(query: QueryPairs, g: Floats, texts: Sequence[str]) -> Floats:
+    """(K,) key(p) at the top of this file for the K pairs in `before_any`, sorted; `g`: (n, K) from `g_of`."""
+    shares = []
+    for pair, own in zip(sorted(query.before_any), g.T, strict=True):
+        lacking = [text for text, g_in_text in zip(texts, own, strict=True) if not g_in_text] if own.any() else []
+        labelled = sum(query.before_any[pair].search(text) is not None for text in lacking)
+        shares.append(labelled / max(1, len(lacking)))
+    return np.interp(shares, (KEY_FROM, KEY_TO), (0.0, 1.0))
