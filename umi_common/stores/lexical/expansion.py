@@ -97,8 +97,8 @@ class QueryExpander:
         language = self.analyzer.language_of(query)
         own = self.analyzer.of_language(language)
         first = own if own in self.analyzers and language != NOT_FOUND else self.analyzers[0]
-        weights = {**first.weighted_terms(query, function_word_weight)}
-        weights.update(dict.fromkeys(self._held(days_in_words(query)), 1.0))
+        days = self._held(days_in_words(query))
+        weights = {**first.weighted_terms(query, function_word_weight), **dict.fromkeys(days, 1.0)}
         forms = self._other_forms(query, first) if first is self.analyzer.of_language(ENGLISH) else {}
         for term, others in self._compounds(query, first).items():
             forms.setdefault(term, []).extend(others)
@@ -107,10 +107,8 @@ class QueryExpander:
         words = [_Word(term, {each: counts[each] for each in terms}) for term, terms in terms_of_word.items()]
         if len(weights) <= SPELLED_TERMS_MAX:
             words = [self._with_spellings(query, word, guess=word.term not in forms) for word in words]
-        expanded = _largest(
-            {term: weight for term, weight in weights.items() if term not in terms_of_word},
-            *(self._weights_of_word(weights[word.term], word) for word in words),
-        )
+        not_looked_up = {term: weight for term, weight in weights.items() if term not in terms_of_word}
+        expanded = _largest(not_looked_up, *(self._weights_of_word(weights[word.term], word) for word in words))
         of_forms = (self._weights_of_forms(weights.get(term, 0.0), term, forms[term], counts) for term in forms)
         for term, weight in _largest(*of_forms).items():
             expanded.setdefault(term, weight)
@@ -244,21 +242,20 @@ def _in_other_languages(
     query: str, first: Analyzer, analyzers: Sequence[Analyzer], wanted: Collection[str]
 ) -> dict[str, dict[str, None]]:
     """For each term in `wanted` that the analyzer `first` makes of the query, the distinct terms of the same word from
-    all analyzers, the term first; also with umlauts in place of ae, oe and ue. The keys of the inner dict are an
-    ordered set.
+    all analyzers, the term first; also with umlauts in place of ae, oe and ue. The inner dicts are ordered sets.
 
     A word may have several terms, such as "7th". The terms of two analyzers correspond by their order, so those of an
     analyzer that makes another number of terms of the word are left out.
     """
-    found: dict[str, dict[str, None]] = {}
     words = list(dict.fromkeys(pieces(query)))
     of_words = zip(words, first.terms_of_pieces(words), strict=True)
     asked = [word for word, terms in of_words if any(term in wanted for term in terms)]
-    in_each = [each.terms_of_pieces(asked) for each in (first, *(other for other in analyzers if other is not first))]
     umlauts = list(map(with_umlauts, asked))
+    by_analyzer = [each.terms_of_pieces(asked) for each in (first, *(each for each in analyzers if each is not first))]
     if umlauts != asked:
-        in_each += [each.terms_of_pieces(umlauts) for each in analyzers]
-    for terms, *others in zip(*in_each, strict=True):
+        by_analyzer += [each.terms_of_pieces(umlauts) for each in analyzers]
+    found: dict[str, dict[str, None]] = {}
+    for terms, *others in zip(*by_analyzer, strict=True):  # of one word
         aligned = [other for other in others if len(other) == len(terms)]
         for term, *same in zip(terms, *aligned, strict=True):
             if term in wanted:
@@ -281,10 +278,9 @@ def _last_terms(analyzer: Analyzer, words: Sequence[str]) -> list[str]:
 
 
 def _joined(words: Sequence[str]) -> dict[str, list[str]]:
-    """The longer of two adjacent words, or the first of two as long -> the pair joined, because a text may write "data
-    base" as "database". The longer word says more about the pair. A word that is longer than the words before and after
-    it has two joined pairs. A pair whose first word is a function word is left out ("the" + "base"); the second may be
-    one ("log" + "in")."""
+    """The longer of two adjacent words, or the first of two as long -> the pair joined: "data" -> ["database"], since a
+    text may write "data base" so. A word that is longer than both words beside it has two joined pairs. A pair whose
+    first word is a function word is left out ("the" + "base"); the second may be one ("log" + "in")."""
     found: dict[str, list[str]] = {}
     for one, other in pairwise(words):
         if one.isalpha() and other.isalpha() and min(len(one), len(other)) > 1 and one not in all_function_words():
