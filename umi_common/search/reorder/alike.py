@@ -4,16 +4,15 @@ The rows of a table, the lines of a timetable and filled-in forms differ in a fe
 Of the best `COMPARED` candidates, from the first to the last, each moves forward as long as it passes the candidate
 directly before it. Finally the i-th of them gets the score of the former i-th (`Best.in_order`).
 
-Candidate a passes b if its words are those of the query, in the same order, and score(a) >= `EQUAL_SCORE` * score(b);
-b never passes such an a. This rule is left out if only one of the two is a question and both hold the same words of the
-query, because the other may be its answer. Candidate a also passes b with such a score if b has only words of the
-query, and content(a) is larger than content(b): asked "Who replaced the roof in Cork?", "Cork roof" says nothing.
-Otherwise, candidate a passes candidate b if both are alike,
+For two candidates a and b, with the sets and functions below:
 
-    common(words(a), words(b)) + common(pairs(a), pairs(b)) >= `SHARED`
-    score(a) >= `SCORE` * score(b)
-
-and if one of these rules holds, here with a query and the texts of a and b:
+1. If the words of a are those of the query, in the same order, a passes b if score(a) >= `EQUAL_SCORE` * score(b), and
+   b never passes a. This does not hold if b is also such a text, nor if content(a) = content(b) and only one of the two
+   is a question, because the other may be its answer.
+2. If b has only words of the query, and content(a) contains content(b) and is larger, a passes b if score(a) >=
+   `EQUAL_SCORE` * score(b): asked "Who replaced the roof in Cork?", "Cork roof" says nothing.
+3. Else a passes b if score(a) >= `SCORE` * score(b), common(words(a), words(b)) + common(pairs(a), pairs(b)) >=
+   `SHARED`, and one of these rules holds, here with a query and the texts of a and b:
 
     more      held(a) contains held(b) and is larger
                   "Dominica 2010": "Dominica, GDP in 2010", "Dominica, GDP in 2000"
@@ -72,11 +71,9 @@ COMPARED = 20
 SHARED = 0.58
 """Smallest sum of the two shares `common`, 0 to 2, of alike texts; two texts of prose rarely reach it."""
 SCORE = 0.8
-"""A candidate passes another one only if it has at least this share of the other's score; 0.7 and 0.9 give nearly the
-same results."""
+"""Smallest share of b's score with which a passes b by rule 3; 0.7 and 0.9 give nearly the same results."""
 EQUAL_SCORE = 0.5
-"""As `SCORE`, for a candidate whose words are those of the query, and beside one with only words of the query. It does
-not pass if its age (`decay`), or the weight of another variation, gave it a much lower score."""
+"""The same by the rules 1 and 2: a text with a much lower score because of its age (`decay`) does not pass."""
 REACH = 3
 """Largest distance of neighbours in a text, in words: farther words of a form belong to different fields."""
 BEGINNING = 8
@@ -113,7 +110,7 @@ class AskedWords:
 
 
 class Words:
-    """The words of one text, and the query's words among them, by the formulas at the top of this file.
+    """The words of one text, and the query's words among them; the names are those at the top of this file.
 
     Most pairs of texts differ in `held`, so the other properties are computed when a comparison first needs them. A
     text longer than `CHARACTERS_MAX` counts as a text without words.
@@ -179,14 +176,16 @@ def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools |
     whole = asked.read(typed)
     equal = [whole != () and text.words == whole for text in texts]
 
+    def may_answer(one: int, other: int) -> bool:
+        same_content = texts[one].content == texts[other].content
+        return same_content and asks(best.chunks[one]) != asks(best.chunks[other])
+
     def passes(one: int, other: int) -> bool:
         a, b = texts[one], texts[other]
         near_enough = bool(scores[one] >= EQUAL_SCORE * scores[other])
-        if equal[one] != equal[other]:
-            may_answer = a.content == b.content and asks(best.chunks[one]) != asks(best.chunks[other])
-            if not may_answer:
-                return equal[one] and near_enough
-        if b.content < a.content and b.words and b.all <= asked.all:
+        if equal[one] != equal[other] and not may_answer(one, other):
+            return equal[one] and near_enough
+        if a.content > b.content and b.words and b.all <= asked.all:
             return near_enough
         return scores[one] >= SCORE * scores[other] and _holds_more(a, b) and _alike(a, b)  # last: it takes the longest
 
