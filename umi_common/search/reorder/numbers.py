@@ -23,51 +23,12 @@ from unicodedata import category
 from umi_common.number_names import DIGITS_OF, NUMBER_NAME, digits_of
 from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, words_in
 from umi_common.stores.lexical.languages import ENGLISH, all_function_words, function_words
-from umi_common.stores.lexical.numbers_in_text import (
-    BASE_UNITS,
-    MEASURE,
-    NUMBERED,
-    in_24_hours,
-    in_base_units,
-)
+from umi_common.stores.lexical.numbers_in_text import BASE_UNITS, MEASURE, NUMBERED, in_24_hours, in_base_units
 
-SEVERAL_PARTS = re.compile(rf"\d(?:[.,:-]\d|(?:{BASE_UNITS})\b)")
-"""The sign between two parts of a number or code, with a digit on each side; or a unit of `in_base_units`."""
-JOINED_WORD = re.compile(r"(?i)\d(?!(?:st|nd|rd|th)\b)(?=[^\W\d_]{2,}\b)")
-"""The last digit of a number to which a word is joined, mostly a unit: "4GB"."""
 TIME = re.compile(r"(?<!\d)(?:1?\d|2[0-3]):[0-5]\d(?!\d)")
 """A time of day in the form of `in_24_hours`."""
-LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'.])")
-"""A single letter after a word."""
-ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
-"""A number that ends in a letter, such as "9.b"."""
-LABELLED = re.compile(r"(?<![^\W\d_])([^\W\d_]+)(\.?) (\d{1,3})\b")
-"""A label, the full stop of an abbreviation, and a number of at most three digits; longer numbers are mostly years and
-amounts."""
-FUNCTION_WORD_REACH = 40
-"""Number of characters before a number name that are read for a function word; the longest of these has 12."""
-RANGE_SIGN = r"\s?(?:[-\u2013\u2014]|\b(?:to|and|bis|und|à|a|et|y|e)\b)\s?"
-"""What stands between the two numbers of a range: "5-10", "5 to 10", "between 5 and 10"."""
-RANGE = re.compile(rf"(?<![\w.,:/-])(0|[1-9]\d{{0,5}}){RANGE_SIGN}([1-9]\d{{0,5}})(?!\d|[.,:/-]\d)")
-"""What may be a range; it is one if the first number is the smaller one."""
-BESIDE_DIGITS = re.compile(r"v(?=\d+\.\d)|(?<=\d)(?:st|nd|rd|th)$", re.IGNORECASE)
-"""The v before a version, and the ending of an ordinal."""
-LETTERS_AND_NUMBER = re.compile(r"[^\W\d_]{2,}(\d{3,})")
-"""A code of one word, such as "HIS258". With fewer digits it is mostly a name: "Python3", "utf8"."""
-ROMAN = {
-    tens + ones: f"{10 * ten + one}"
-    for ten, tens in enumerate(("", "x", "xx", "xxx"))
-    for one, ones in enumerate(("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"))
-    if ten or one
-}
-"""Roman number -> the same number in digits."""
-IN_ROMAN = {number: roman for roman, number in ROMAN.items()}
-ROMAN_ONE = r"I(?!\s*(?!(?:by|from|in|is|of|to|and (?:\w+ )?(?:[IVX]+|\d+))\b)\w)"
-"""I as a number. Before other words it is a pronoun, as in "the day I left", "the part I and Bob wrote"."""
-ROMAN_NUMBER = re.compile(rf"(?<!\w)(\w+)\.? ({ROMAN_ONE}|[VX]|[IVX]{{2,}}|[ivx]{{2,}})(?!\w|['.-]\w)")
-"""A word and what may be a Roman number: "Louis XIV", "vol. ii"."""
-BEFORE_ONE = re.compile(rf"(?<![^\W\d_])([^\W\d_]+) (?:1|{ROMAN_ONE})(?!\w|[.,:-]\d|')")
-"""The word before 1 or I."""
+JOINED_WORD = re.compile(r"(?i)\d(?!(?:st|nd|rd|th)\b)(?=[^\W\d_]{2,}\b)")
+"""The last digit of a number to which a word is joined, mostly a unit: "4GB"."""
 
 
 def reader_of_measures(query: str) -> Callable[[str], str]:
@@ -82,6 +43,10 @@ def reader_of_numbers(query: str) -> Callable[[str], str]:
     """`reader_of_measures`, by which "4pcs" is also read as "4 pcs"."""
     read = reader_of_measures(query)
     return lambda text: read(JOINED_WORD.sub(r"\g<0> ", text))
+
+
+FUNCTION_WORD_REACH = 40
+"""Number of characters before a number name that are read for a function word; the longest of these has 12."""
 
 
 def in_digits(query: str) -> str:
@@ -101,10 +66,7 @@ def numbers_sought(query: str) -> re.Pattern[str] | None:
     """A pattern of the query's numbers and single letters, in all forms; None if it has none.
 
     Its group "as_one" is two numbers that are sought together: a range, or two labelled numbers. The pattern also
-    matches the end of a longer word.
-
-    Args:
-        query: The query with number names `in_digits`.
+    matches the end of a longer word. `query` has its number names `in_digits`.
     """
     labelled = (rf"{wide}\s?[.,:(/-]\s?{narrow}" for wide, narrow in labelled_numbers(query))
     as_one = "|".join([*labelled, *ranges_in(query)[:PARTS_MAX]])
@@ -114,6 +76,10 @@ def numbers_sought(query: str) -> re.Pattern[str] | None:
     roman = (pattern for number in numbers if number in IN_ROMAN for pattern in _in_roman(number, query))
     either = "|".join([*([f"(?P<as_one>{as_one})"] if as_one else ()), *alone, *names, *roman, *_letters(query)])
     return re.compile(rf"(?:{either})(?!\w|[.,:-]\d)", re.IGNORECASE) if either else None
+
+
+LABELLED = re.compile(r"(?<![^\W\d_])([^\W\d_]+)(\.?) (\d{1,3})\b")
+"""A label, the full stop of an abbreviation, and a number of at most three digits; more are mostly years or amounts."""
 
 
 def labelled_numbers(query: str) -> list[tuple[str, str]]:
@@ -133,17 +99,31 @@ def labelled_numbers(query: str) -> list[tuple[str, str]]:
     return several[:PARTS_MAX]
 
 
+RANGE_SIGN = r"\s?(?:[-\u2013\u2014]|\b(?:to|and|bis|und|à|a|et|y|e)\b)\s?"
+"""What stands between the two numbers of a range: "5-10", "5 to 10", "between 5 and 10"."""
+RANGE = re.compile(rf"(?<![\w.,:/-])(0|[1-9]\d{{0,5}}){RANGE_SIGN}([1-9]\d{{0,5}})(?!\d|[.,:/-]\d)")
+"""What may be a range; it is one if the first number is the smaller one."""
+
+
 def ranges_in(text: str) -> list[str]:
     """A pattern of each range of a text, which matches all its forms."""
     return [f"{low}{RANGE_SIGN}{high}" for low, high in RANGE.findall(text) if int(low) < int(high)]
+
+
+LETTERS_AND_NUMBER = re.compile(r"[^\W\d_]{2,}(\d{3,})")
+"""A code of one word, such as "HIS258". With fewer digits it is mostly a name: "Python3", "utf8"."""
+ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
+"""A number that ends in a letter, such as "9.b"."""
+SEVERAL_PARTS = re.compile(rf"\d(?:[.,:-]\d|(?:{BASE_UNITS})\b)")
+"""The sign between two parts of a number or code, with a digit on each side; or a unit of `in_base_units`."""
 
 
 def _numbers(query: str) -> list[str]:
     """The query's distinct numbers, at most `PARTS_MAX`. Of those that begin alike, the longest comes first, because
     the first alternative of a pattern that matches counts."""
     parts = [part for word in filter(DIGITS.search, query.split()) for part in _parts_of(word)]
-    distinct = list(dict.fromkeys([*map(canonical, filter(_is_number, parts)), *_roman_numbers(query)]))
-    return sorted(distinct[:PARTS_MAX], key=len, reverse=True)
+    numbers = [*map(canonical, filter(_is_number, parts)), *_roman_numbers(query)]
+    return sorted(list(dict.fromkeys(numbers))[:PARTS_MAX], key=len, reverse=True)
 
 
 def _parts_of(word: str) -> list[str]:
@@ -161,6 +141,22 @@ def _is_number(part: str) -> bool:
     return DIGITS.search(part) is not None and not any(map(str.isalpha, canonical(part)))
 
 
+ROMAN = {
+    tens + ones: f"{10 * ten + one}"
+    for ten, tens in enumerate(("", "x", "xx", "xxx"))
+    for one, ones in enumerate(("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"))
+    if ten or one
+}
+"""Roman number -> the same number in digits."""
+IN_ROMAN = {number: roman for roman, number in ROMAN.items()}
+ROMAN_ONE = r"I(?!\s*(?!(?:by|from|in|is|of|to|and (?:\w+ )?(?:[IVX]+|\d+))\b)\w)"
+"""I as a number. Before other words it is a pronoun, as in "the day I left", "the part I and Bob wrote"."""
+ROMAN_NUMBER = re.compile(rf"(?<!\w)(\w+)\.? ({ROMAN_ONE}|[VX]|[IVX]{{2,}}|[ivx]{{2,}})(?!\w|['.-]\w)")
+"""A word and what may be a Roman number: "Louis XIV", "vol. ii"."""
+BEFORE_ONE = re.compile(rf"(?<![^\W\d_])([^\W\d_]+) (?:1|{ROMAN_ONE})(?!\w|[.,:-]\d|')")
+"""The word before 1 or I."""
+
+
 def _roman_numbers(query: str) -> list[str]:
     """The Roman numbers of the query, in digits; "vi" is none, but Swedish for "we", and "I" is none behind an English
     function word."""
@@ -170,6 +166,10 @@ def _roman_numbers(query: str) -> list[str]:
         if roman.lower() in ROMAN and roman != "vi"
         if roman != "I" or word.lower() not in function_words([ENGLISH])
     ]
+
+
+BESIDE_DIGITS = re.compile(r"v(?=\d+\.\d)|(?<=\d)(?:st|nd|rd|th)$", re.IGNORECASE)
+"""The v before a version, and the ending of an ordinal."""
 
 
 def canonical(number: str) -> str:
@@ -195,6 +195,10 @@ def _roman_ones(query: str) -> list[str]:
     behind_capital = (rf"(?-i:(?<=\b{word} )I)" for word in capital)
     behind_numbered = (rf"(?-i:(?<=\b{word} ){ROMAN_ONE})" for word in numbered)
     return [*behind_capital, *behind_numbered]
+
+
+LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'.])")
+"""A single letter after a word."""
 
 
 def _letters(query: str) -> list[str]:
