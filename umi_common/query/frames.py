@@ -11,8 +11,8 @@ these; in comments and examples, "|" marks the end of a frame:
     after a word that links such a word to the subject     is there a paper that talks of | tides
     before a word that may begin the subject               hi all, | when is low tide
 
-After "about", "mentions" or "information on", the frame ends, unless such a linking word follows directly. "Document
-number" has no frame, because it has no such place.
+The first place after "about", "mentions", "talks of" or "information on" is the last one: "tell me about | what pages
+say". "Document number" has no frame, because it has no such place.
 
 Questions about an earlier conversation also contain words that its messages rarely contain: "what did you say about
 Rome", "which vet did I mention a while ago". They are removed, too.
@@ -163,7 +163,7 @@ def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
             end = at + 1
             if word in SAY and end < len(words) and words[end] in LINKING and not _QUOTE.search(gaps[end]):
                 return end + 1  # talks of | ...
-            if word in SAY or word in ABOUT or before in TAKES_LINK:
+            if word in SAY or word in ABOUT or (word in LINKS and before in TAKES_LINK):
                 return end  # mentions | ..., about | ..., information on | ...
         seen.add(word)
         before = word
