@@ -40,8 +40,8 @@ _OF_SEVERAL_WORDS = re.compile(
 )
 """A name of several words: "twenty-six", "twenty-sixth", "eighteen thousand five hundred". The first letters of its
 first two words are tested first, which takes a quarter of the time."""
-_WORDS_OF_SEVERAL = ("hundred", *_SCALES, *_TENS)
-"""A match of `_OF_SEVERAL_WORDS` holds at least one of these. Most texts hold none."""
+_IN_EACH = ("hundred", *_SCALES, *_TENS)
+"""Each name of several words holds at least one of these; most texts hold none."""
 NUMBER_NAME = re.compile(
     rf"\b(?=[efnostz])(?:{_OF_SEVERAL_WORDS.pattern}"
     rf"|(?<![\w-])(?:{'|'.join([*BELOW_100, *list(ORDINALS)[1:]])})(?![\w-]))",
@@ -52,7 +52,7 @@ NUMBER_NAME = re.compile(
 
 def names_replaced(text: str, form: Callable[[str], str]) -> str:
     """The text with form(name) in place of each name of several words."""
-    if not any(map(text.lower().__contains__, _WORDS_OF_SEVERAL)):
+    if not any(map(text.lower().__contains__, _IN_EACH)):
         return text
     return _OF_SEVERAL_WORDS.sub(lambda name: form(name[0]), text)
 
@@ -72,6 +72,6 @@ def number_of(name: str) -> int:
 
 
 def digits_of(name: str) -> str:
-    """A name in digits, that of an ordinal with "th": "25" for "twenty-five", "42th" for "forty-second"."""
+    """A name in digits: "25" for "twenty-five". An ordinal still ends as one: "42th" for "forty-second"."""
     is_ordinal = with_plain_letters(name).lower().endswith(tuple(ORDINALS))
     return f"{number_of(name)}{'th' if is_ordinal else ''}"
