@@ -302,10 +302,10 @@ def _of_clock(time: re.Match[str]) -> str:
     return f"{hour + 12 if time['pm'] and hour < 12 else hour}:{minute:0>2} "
 
 
-_MONTH = rf"(?P<{{}}>{'|'.join(MONTHS)})[a-zä]{{{{0,6}}}}\.?"
+_MONTH, _REST = "|".join(MONTHS), r"[a-zä]{0,6}\.?"
 _DATE_IN_WORDS = re.compile(
-    rf"(?<![\w.,/:-])(?:(?P<day>\d\d?)(?:st|nd|rd|th|\.)?[ -](?:of )?{_MONTH.format('month')}"
-    rf"|{_MONTH.format('m')} (?P<d>\d\d?)(?:st|nd|rd|th)?),?[ -](?P<year>(?:19|20)\d\d)(?!\w)",
+    rf"(?<![\w.,/:-])(?:(?P<day>\d\d?)(?:st|nd|rd|th|\.)?[ -](?:of )?(?P<month>{_MONTH}){_REST}"
+    rf"|(?P<m>{_MONTH}){_REST} (?P<d>\d\d?)(?:st|nd|rd|th)?),?[ -](?P<year>(?:19|20)\d\d)(?!\w)",
     re.IGNORECASE,
 )
 """3 March 2026, March 3, 2026. A month is a word that begins with the first three letters of one in English or German:
@@ -322,7 +322,7 @@ class _Step(NamedTuple):
 
 
 def _step(behind_digit: str, pattern: re.Pattern[str], form: Form) -> _Step:
-    """A step with the hint of a digit before `behind_digit`."""
+    """A step whose hint is a digit and what matches `behind_digit` behind it."""
     return _Step(re.compile(rf"\d (?: {behind_digit} )", re.VERBOSE), pattern, form)
 
 
