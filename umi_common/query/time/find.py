@@ -3,7 +3,7 @@ Also: whether a query asks for the latest or the first of several texts ("curren
 
 A period is found in these steps:
 
-1. A query without a time word or a number names no period. The word "recently" names none either.
+1. A query without a time word or a number names no period; "recently" is no time word.
 2. The rules of `grammar` and `other_languages` read the phrases for periods.
 3. `ranges` joins two periods ("between A and B"), or changes one ("since A").
 4. Of several periods, the first with a year is chosen, because it does not depend on the current time. If none has a
