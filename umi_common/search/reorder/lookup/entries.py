@@ -79,10 +79,10 @@ def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bo
     if not asks_meaning:
         held *= held.sum(axis=0) <= ENTRIES_MAX
     if len(heads) > 1 and held.any():
-        wanted, most = frozenset(terms_of(" ".join(heads))), len(heads)
-        firsts_of = [words[:most] if len(words) > most else () for words in map(words_in, starts)]
-        counts = np.array([len(wanted.intersection(terms_of(" ".join(words)))) for words in firsts_of])
-        held[counts < counts.max()] = 0.0
+        wanted = frozenset(terms_of(" ".join(heads)))
+        firsts_of = [words[: len(heads)] if len(words) > len(heads) else () for words in map(words_in, starts)]
+        heads_first = np.array([len(wanted.intersection(terms_of(" ".join(words)))) for words in firsts_of])
+        held[heads_first < heads_first.max()] = 0.0
     return held
 
 
