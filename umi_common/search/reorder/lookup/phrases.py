@@ -42,16 +42,14 @@ QUOTED = re.compile(r"[\"“”„«»]([^\"“”„«»]+)[\"“”„«»]")
 
 def phrases_in(query: str) -> tuple[list[str], bool]:
     """(phrases, quoted): the phrases of a query that have at least two words, and whether quotation marks mark them."""
-    phrases = QUOTED.findall(query)
-    quoted = bool(phrases)
-    if not quoted:
-        subject = query.split()
-        content = [at for at, word in enumerate(subject) if not all_function_words().issuperset(words_in(word))]
-        if len(content) > 1:
-            subject = subject[content[0] : content[-1] + 1]
-        phrases = [" ".join(subject)] if len(subject) <= PHRASE_WORDS_MAX else []
-    words = filter(lambda each: len(each) > 1, map(words_in, phrases))
-    return list(map(spaced, words))[:PARTS_MAX], quoted
+    quoted = QUOTED.findall(query)
+    subject = query.split()
+    content = [at for at, word in enumerate(subject) if not all_function_words().issuperset(words_in(word))]
+    if len(content) > 1:
+        subject = subject[content[0] : content[-1] + 1]
+    whole = [" ".join(subject)] if len(subject) <= PHRASE_WORDS_MAX else []
+    phrases = [words for words in map(words_in, quoted or whole) if len(words) > 1]
+    return list(map(spaced, phrases))[:PARTS_MAX], bool(quoted)
 
 
 def content_phrase_in(query: str) -> str:
@@ -70,10 +68,12 @@ def keywords_in(query: str, *, among_function_words: bool) -> list[str]:
     Args:
         among_function_words: Whether the query may have function words; if False, a query with one has no keywords.
     """
-    words = list(dict.fromkeys(words_in(query))) if len(query.split()) <= PHRASE_WORDS_MAX else []
+    if len(query.split()) > PHRASE_WORDS_MAX or DIGITS.search(query):
+        return []
+    words = list(dict.fromkeys(words_in(query)))
     content = [word for word in words if word not in all_function_words()]
-    plain = DIGITS.search(query) is None and (among_function_words or content == words)
-    return content if plain and 1 < len(content) <= KEYWORDS_MAX else []
+    found = content if among_function_words or content == words else []
+    return found if 1 < len(found) <= KEYWORDS_MAX else []
 
 
 def words_if_any(text: str, wanted: Sequence[Sequence[str]]) -> str:
