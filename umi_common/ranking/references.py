@@ -84,11 +84,10 @@ def with_references(
     own = np.maximum(scores, 0.0) / best
     if named.any():
         above_named = own > own[named > 0].max(initial=0.0)
-        by_name = named + MENTIONING * mentioning * above_named if len(mentioning) else named
-        own = own + share * by_name
-    before = own / own.max()
+        own = own + share * (named + MENTIONING * mentioning * above_named if len(mentioning) else named)
+    before = np.asarray(own / own.max(), dtype=np.float64)
     if links is None:
-        return np.asarray(before, dtype=np.float64)
+        return before
     gain = sums_by(links.target, before[links.source] ** POWER * links.weight, len(before))
     final = before + share * np.minimum(1.0, gain)
     final = final if limit is None else np.maximum(before, np.minimum(final, limit))
