@@ -73,8 +73,8 @@ _Y = rf"(?P<year>{YEAR})"
 _FISCAL = r"(?P<fiscal>(?:fy|fiscal(?: year)?)[\s-]?)?"
 # \x27 is the sign '. `time_pattern` replaces each ' by a class, which cannot stand inside of [].
 _ANY_DIGITS = rf"{_FISCAL}'?(?P<year>{YEAR}|(?(fiscal)\d\d|(?<=')\d\d(?![^\x27\u2019]{{0,40}}'(?!\w))))"
-"""Four digits, or two after an apostrophe: "Feb '24"; not after one that opens a quotation: "of '20 questions'". A
-fiscal year, "FY24", is read as the calendar year, because companies begin their fiscal years in different months."""
+"""Four digits, two after "FY" (if the group `fiscal` has matched), or two after an apostrophe, "Feb '24", that opens no
+quotation as in "of '20 questions'". A fiscal year is read as the calendar year: companies begin theirs in any month."""
 _ANY_YEAR = rf"{_ANY_DIGITS}\b(?![-/:.]\d)(?:'s\b)?"  # "2023", "2023's", "'23", "FY23"
 _NUMBER = "|".join(NUMBERS[1:])
 _RELATIVE_YEAR = rf"(?:(?P<whose>last|this|next) year|(?P<years>an?|\d{{1,2}}|{_NUMBER}) years? ago)\b"
@@ -139,7 +139,6 @@ _UNTIL = rf"{_TO}{_any('until', [*MONTHS, *vocabulary.HOLIDAYS, 'q[1-4]'])}(?! \
 """The second of two periods, with the word before it: " to July"."""
 _NOUN = r" (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b"
 """A noun after a number that is then no year: "2000 words"."""
-
 _BESIDE_DAY = r"(?=\W*$|\s?[,.;?!]| (?:i|we|you|he|she|they|at|about|with|did|was|were)\b)"
 """The end of the phrase for a day of the month: "on the 5th" matches, "on the 5th floor" does not."""
 
