@@ -11,7 +11,7 @@ these; in comments and examples, "|" marks the end of a frame:
     after a word that links such a word to the subject     is there a paper that talks of | tides
     before a word that may begin the subject               hi all, | when is low tide
 
-The first place after "about", "mentions", "talks of" or "information on" is the last one: "tell me about | what pages
+A place directly after "about", "mentions", "talks of" or "information on" is the last one: "tell me about | what pages
 say". "Document number" has no frame, because it has no such place.
 
 Questions about an earlier conversation also contain words that its messages rarely contain: "what did you say about
