@@ -162,12 +162,9 @@ class QueryExpander:
 
     def _words_in_rows(self, words: list[str]) -> set[str]:
         """Those of the words whose stem in one of the rows' languages is in a row."""
-        found: set[str] = set()
-        for analyzer in self.analyzers:
-            stems = analyzer.stems_of_words(words)
-            held = self._held(stems)
-            found.update(word for word, stem in zip(words, stems, strict=True) if stem in held)
-        return found
+        stems = [analyzer.stems_of_words(words) for analyzer in self.analyzers]
+        held = self._held(chain(*stems))
+        return {word for of_words in stems for word, stem in zip(words, of_words, strict=True) if stem in held}
 
     def _heaviest_terms(self, weights: Mapping[str, float]) -> Collection[str]:
         """The `QUERY_TERMS_MAX` terms with the largest weight * idf. A term that no row holds gets the idf of a term in

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 _HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
@@ -167,6 +167,7 @@ def _most_frequent_script(text: str) -> str | None:
     return script if count and count >= SCRIPT_SHARE * sum(map(str.isalpha, text)) else None
 
 
+@cache
 def differ(language: str, other: str) -> bool:
     """Whether two languages differ: both are found, or one is a script and the other NOT_FOUND, mostly Latin letters.
 
