@@ -62,7 +62,7 @@ def words_in(text: str) -> tuple[str, ...]:
 
 
 def _plain(text: str) -> str:
-    return normalised(with_plain_signs(text))
+    return text if text.isascii() else normalised(with_plain_signs(text))
 
 
 def with_plain_signs(text: str) -> str:
@@ -139,7 +139,7 @@ def best_added(scores: Floats, g: Floats, keys: Floats | float = 1.0) -> Floats:
 
 def g_of_parts(texts: Sequence[str], parts: Sequence[Part], g: Callable[[str, Part], float]) -> Floats:
     """(n, P) g(text, part) of P parts in n texts."""
-    columns = [[g(text, part) for text in texts] for part in parts]
+    columns = [[g(text, part) if text else 0.0 for text in texts] for part in parts]
     held: Floats = np.array(columns, dtype=np.float64).reshape(len(parts), len(texts)).T
     return held
 
@@ -161,7 +161,7 @@ def earlier_first(g: Floats, texts: Sequence[str]) -> Floats:
         g: (n, P) 1 - offset of the part / length of the text, in characters; 0: the text lacks the part.
         texts: The n texts. Those above `ALIKE_CHARACTERS` are not raised and raise none.
     """
-    short = [at for at in np.flatnonzero(g.any(axis=1)).tolist() if len(texts[at]) <= ALIKE_CHARACTERS]
+    short = [at for at in g.any(axis=1).nonzero()[0].tolist() if len(texts[at]) <= ALIKE_CHARACTERS]
     if len(short) < 2:
         return g
     raised_g: Floats = g.copy()

@@ -81,11 +81,15 @@ def words_if_any(text: str, wanted: Sequence[Sequence[str]]) -> str:
     if not wanted:
         return ""
     text = text[:TEXT_CHARACTERS]
-    plain = with_plain_signs(text)
-    others = "" if plain.isascii() else " ".join([part for part in plain.split() if not part.isascii()])
-    searched = " ".join([plain.lower(), *words_in(others)])  # faster than `words_in` of the text, which is mostly ASCII
-    may_hold = any(all(map(searched.__contains__, words)) for words in wanted)
-    return spaced(words_in(text)) if may_hold else ""
+    searched = text.lower()
+    if not text.isascii():  # faster than `words_in` of the text, which is mostly ASCII
+        plain = with_plain_signs(text)
+        others = " ".join([part for part in plain.split() if not part.isascii()])
+        searched = " ".join([plain.lower(), *words_in(others)])
+    for words in wanted:
+        if all(map(searched.__contains__, words)):
+            return spaced(words_in(text))
+    return ""
 
 
 def phrases_held(texts: Sequence[str], phrases: Sequence[str]) -> Floats:
