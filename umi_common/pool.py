@@ -362,7 +362,7 @@ def unit_vectors(vectors: Vectors) -> Vectors:
     bit."""
     norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
     rows = np.array(vectors, dtype=np.float32, order="C")  # a copy: the caller may change `vectors` later
-    scaled = np.flatnonzero((np.abs(norms - 1.0) > ROUNDING) & (norms > 0))
+    scaled = ((np.abs(norms - 1.0) > ROUNDING) & (norms > 0)).nonzero()[0]
     if len(scaled):  # in float64: a length may be too large for float32 although each coordinate fits
         rows[scaled] = vectors[scaled] / norms[scaled, np.newaxis]
     return rows

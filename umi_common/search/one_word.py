@@ -47,7 +47,7 @@ def one_word_excess(search: Search, pool: Pool) -> Floats | None:
     if not len(tokens):
         return None
     rank = pool.dense_rank[0]
-    best = np.flatnonzero((rank != NOT_RANKED) & (rank <= COMPARED))
+    best = ((rank != NOT_RANKED) & (rank <= COMPARED)).nonzero()[0]
     vectors = np.concatenate([pool.query_vectors[:1], pool.vectors.take(best, axis=0)])
     parts = np.maximum(cosines(vectors, embedder.token_vectors().take(tokens, axis=0)), 0.0)
     shares = parts / np.maximum(parts.sum(axis=0), EPSILON)

@@ -265,7 +265,7 @@ def _near_the_best(
     # subtracted twice: the k-th best score may be too high by the bound, and the score of a row too low.
     error = 0.0 if bound is None else 2 * bound.largest
     least = at_most_kth(ranked, k, LOWEST_ALLOWED) - error
-    rows = np.flatnonzero(ranked >= max(least, LOWEST_ALLOWED))
+    rows = (ranked >= max(least, LOWEST_ALLOWED)).nonzero()[0]
     if bound is None:
         return rows
     left, errors = ranked[rows], bound.at(rows)

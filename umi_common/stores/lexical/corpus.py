@@ -209,7 +209,7 @@ class Corpus:
                 living[counted] -= size[counted] - part.df(ordinal[counted])
         held, rows = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for part, ordinal, size in zip(self.parts, ordinals, sizes, strict=True):
-            there = np.flatnonzero((living <= most) & (size > 0))
+            there = ((living <= most) & (size > 0)).nonzero()[0]
             of_term, found = part.segment.all_postings(ordinal[there])
             alive = self.alive[found]
             held.append(there[of_term][alive])

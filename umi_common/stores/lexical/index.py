@@ -311,7 +311,7 @@ class LexicalIndex:
         own = terms.searchsorted(codes)
         sizes = holders[own]
         at = ranges(running(holders)[:-1][own], sizes)
-        return np.repeat(of_row, sizes), holder[at], np.repeat(sizes, sizes)
+        return of_row.repeat(sizes), holder[at], sizes.repeat(sizes)
 
     def lengths(self, count: int) -> Int32s:
         """(count,) number of terms in each of the first `count` rows; 0 where nothing was indexed."""

@@ -88,7 +88,7 @@ class Segment:
         """The postings of n terms, one term after the other: (P,) index into `ordinals`, and (P,) row."""
         sizes = self.sizes(ordinals)
         at = ranges(self.starts[ordinals].astype(np.int64), sizes)
-        return np.repeat(np.arange(len(ordinals)), sizes), self.offsets[at].astype(np.int64) + self.block
+        return np.arange(len(ordinals)).repeat(sizes), self.offsets[at].astype(np.int64) + self.block
 
     def stored(self, ordinal: int) -> tuple[Offsets, TermCounts]:
         """(offsets, tf) of terms[ordinal] as views."""
@@ -114,7 +114,7 @@ class Segment:
         wanted = rows.astype(np.int32)  # the type of `known[0]`: with another type, numpy converts the whole array
         start, stop = known[0].searchsorted(wanted), known[0].searchsorted(wanted, "right")
         sizes = stop - start
-        return np.repeat(np.arange(len(rows)), sizes), known[1][ranges(start, sizes)]
+        return np.arange(len(rows)).repeat(sizes), known[1][ranges(start, sizes)]
 
     def offsets_of(self, rows: npt.NDArray[np.integer]) -> Offsets:
         """Offsets of rows, which are all in the segment's block."""
@@ -194,13 +194,14 @@ def recoded(segment: Segment, codes: Ints) -> Segment:
 def running(sizes: npt.NDArray[np.integer] | Mask) -> Ints:
     """(n + 1,) start of each of n consecutive runs of these sizes, and the end of the last run."""
     starts = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=starts[1:])
+    sizes.cumsum(out=starts[1:])
     return starts
 
 
 def ranges(starts: Ints, sizes: Ints) -> Ints:
     """For each start in order, as many consecutive numbers from it as `sizes` says: [5, 6, 0] for [5, 0] and [2, 1]."""
-    return np.arange(sizes.sum()) + np.repeat(starts - running(sizes)[:-1], sizes)
+    at: Ints = (starts - running(sizes)[:-1]).repeat(sizes)
+    return at + np.arange(len(at))
 
 
 def smallest_type(counts: npt.NDArray[np.integer]) -> TermCounts:

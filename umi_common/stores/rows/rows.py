@@ -173,7 +173,7 @@ class Rows:
             best = np.concatenate([rows[: request.depth // NEIGHBOURS_OF] for rows in rankings]).astype(np.int64)
             beside = self.beside(best, request.around)
             chosen[beside if allowed is None else beside[allowed[beside]]] = True
-        return self.by_id(np.flatnonzero(chosen))
+        return self.by_id(chosen.nonzero()[0])
 
     def around(self, row: int, reach: int) -> Ints:
         """A row and the rows at most `reach` places before or after it in its source, in order; the row alone if it
