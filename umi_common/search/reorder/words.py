@@ -73,12 +73,13 @@ def with_plain_signs(text: str) -> str:
     return text
 
 
-def content_words(text: str) -> list[str]:
+@lru_cache(TEXTS_KEPT)
+def content_words(text: str) -> tuple[str, ...]:
     """`words_in` of a text without function words."""
     function_words = all_function_words()
     # They are removed before `words_in`, too: it turns "für", a function word, into "fur", which is none.
-    kept = " ".join(word for word in text.split() if bare(word).lower() not in function_words)
-    return [word for word in words_in(kept) if word not in function_words]
+    kept = " ".join([word for word in text.split() if bare(word).lower() not in function_words])
+    return tuple([word for word in words_in(kept) if word not in function_words])
 
 
 def spaced(words: Sequence[str]) -> str:

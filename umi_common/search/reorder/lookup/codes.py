@@ -56,6 +56,8 @@ class Code(NamedTuple):
 def codes_in(query: str) -> tuple[list[Code], list[Code]]:
     """(short codes, identifiers) of a query, at most `PARTS_MAX` of each. There are no short codes if the query has
     more than `OTHER_WORDS_MAX` other words."""
+    if not any(map(str.isdigit, query)):
+        return [], []
     words = dict.fromkeys(bare(word).lower() for word in query.split())
     digit_counts = {word: sum(map(str.isdigit, word)) for word in words if len(word) > 1}
     long = (word for word, n in digit_counts.items() if n >= IDENTIFIER_DIGITS)

@@ -75,7 +75,7 @@ def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bo
         return np.zeros((len(texts), 0))
     starts = [text[:ENTRY_CHARACTERS] for text in texts]
     firsts = [_first_word(start, heads) for start in starts]
-    held = np.array([[float(first == head) for head in heads] for first in firsts])
+    held = np.equal.outer(firsts, heads).astype(np.float64)
     if not asks_meaning:
         held *= held.sum(axis=0) <= ENTRIES_MAX
     if len(heads) > 1 and held.any():

@@ -51,6 +51,8 @@ PROGRAM_NAME = re.compile(
     r"|[A-Za-z]\w{2,}\(\)"
 )
 """A name from a program, such as os.path.join, max_tokens, maxTokens, or close()."""
+ARGUMENTS = re.compile(r"\([^)].*$")
+"""The arguments of a call, with the bracket before them."""
 ACRONYM = re.compile(r"(?<![\w.-])[A-Z]{2,6}(?=s?(?![\w-]|\.\w))")
 """Two to six capital letters; the s of a plural may follow them."""
 KEYWORDS = frozenset(["async", "class", "def", "export", "fn", "func", "function", "pub", "public", "static", "struct"])
@@ -82,14 +84,14 @@ def _without_signs(word: str) -> str:
     word = word.strip("'\"`\u2018\u2019\u201c\u201d*,.;:!?[]{}<>").removeprefix("(")
     if word.count("(") < word.count(")"):
         word = word.removesuffix(")")
-    return re.sub(r"\([^)].*$", "", word)
+    return ARGUMENTS.sub("", word)
 
 
 def acronyms_in(query: str) -> list[re.Pattern[str]]:
     """Patterns of the acronyms of a query with at most one other word, function words aside; [] for a query all in
     capitals. The patterns match only whole words in capitals, with or without a plural s."""
     found = list(dict.fromkeys(ACRONYM.findall(query)))
-    others = set(words_in(ACRONYM.sub(" ", query))) - all_function_words() - MEANING
+    others = set(words_in(ACRONYM.sub(" ", query))) - all_function_words() - MEANING if found else ()
     if len(others) > 1 or query.isupper():
         return []
     return [re.compile(rf"(?<![^\W_]){re.escape(letters)}s?(?![^\W_])") for letters in found[:PARTS_MAX]]

@@ -185,12 +185,12 @@ def reorder_by_lookup(best: Best, *, sought: Lookup, weight: float, terms_of: Te
     )
     words = _words_held(best, texts, sought, identifiers, terms_of)
     defined = names_defined(texts, sought.names)
-    g = np.hstack([words, names_held(texts, sought.names) + defined, full_names])
+    g = np.concatenate([words, names_held(texts, sought.names) + defined, full_names], axis=1)
     held = int(g.any(axis=1).sum())
     best.facts.update(_counts(sought), held=held)
     if not held:
         return best.ranked
-    added = best_added(own, np.hstack([identifiers > 0, full_names]))
+    added = best_added(own, np.concatenate([identifiers > 0, full_names], axis=1))
     if defined.any():
         added += best_added(own, defined) * words_beside_held(texts, sought.beside, best.pool.source[best.rows])
     return best.sorted_by(raised(own, g, weight) + added)
@@ -202,7 +202,7 @@ def _words_held(best: Best, texts: list[str], sought: Lookup, identifiers: Float
     words = [words_if_any(text, wanted) for text in texts]
     codes = codes_held(list(map(sought.read, texts)), sought.codes)
     codes = with_words_beside(codes, texts, sought.beside, terms_of)
-    first = np.hstack([phrases_held(words, sought.phrases), codes, identifiers])
+    first = np.concatenate([phrases_held(words, sought.phrases), codes, identifiers], axis=1)
     if first.any():
         return first
     if sought.content and (second := content_phrase_held(words, sought.content)).any():
@@ -211,8 +211,8 @@ def _words_held(best: Best, texts: list[str], sought: Lookup, identifiers: Float
     if not sought.keywords:
         return entries
     near = near_best(best.pool.lexical[:1], best.rows, KEYWORDS_SHARE)
-    keywords = [holds_all(text, sought.keywords) for text in words]
-    return np.hstack([(np.array(keywords) & near)[:, np.newaxis], entries])
+    keywords = [text != "" and holds_all(text, sought.keywords) for text in words]
+    return np.concatenate([(np.array(keywords) & near)[:, np.newaxis], entries], axis=1)
 
 
 def _counts(sought: Lookup) -> dict[str, int]:
