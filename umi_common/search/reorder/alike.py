@@ -142,20 +142,25 @@ class Words:
         return self._query.joined & joined_in(self._text) if self.words else frozenset()
 
     @cached_property
-    def firsts(self) -> list[int]:
-        """first(i, w) of each word of held(i), in alphabetical order."""
-        return [1 + self.words.index(word) for word in sorted(self.content)]
+    def places(self) -> list[tuple[int, str]]:
+        """(its index in the text, word) for each word of asked(i)."""
+        return [(at, word) for at, word in enumerate(self.words) if word in self.of_query]
 
     @cached_property
-    def counts(self) -> dict[str, int]:
-        """By word of asked(i), its number of occurrences there."""
-        return {word: self.words.count(word) for word in self.of_query}
+    def asked(self) -> list[str]:
+        """asked(i), sorted."""
+        return sorted([word for _, word in self.places])
+
+    @cached_property
+    def firsts(self) -> list[int]:
+        """first(i, w) of each word of held(i), in alphabetical order."""
+        first = {word: at for at, word in reversed(self.places)}
+        return [1 + first[word] for word in sorted(self.content)]
 
     @cached_property
     def order(self) -> tuple[int, int]:
         """Number of pairs in neighbours(i), and in touching(i), at the top of this file."""
-        of_query = [(at, word) for at, word in enumerate(self.words) if word in self.of_query]
-        distances = [(then - at, (word, after)) for (at, word), (then, after) in pairwise(of_query)]
+        distances = [(then - at, (word, after)) for (at, word), (then, after) in pairwise(self.places)]
         near = {pair for distance, pair in distances if distance <= REACH}
         adjacent = {pair for distance, pair in distances if distance == 1}
         asked = pairwise([word for word in self._query.words if word in self.of_query])
@@ -235,7 +240,7 @@ def _holds_more(a: Words, b: Words) -> bool:
     """Whether one of the rules "more", "order", "earlier" and "whole" holds for the texts a and b."""
     if a.held != b.held:
         return a.held > b.held
-    if a.counts == b.counts and a.order > b.order:
+    if a.asked == b.asked and a.order > b.order:
         return True
     return (_earlier(a.firsts, b.firsts) and a.order[0] >= b.order[0]) or a.whole > b.whole
 
