@@ -6,7 +6,7 @@ Each method states what an implementation must guarantee. `tests/contracts` runs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from inspect import Parameter, signature
@@ -134,7 +134,7 @@ class RecallRequest:
             SearchUnavailable: As `Store.recall`.
         """
         lacking = _options_lacking(getattr(store.recall, "__func__", store.recall))
-        options = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in lacking}
+        options = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in lacking}
         return store.recall(options.pop("probes"), **options)
 
     def passes(self, chunk: Chunk) -> bool:

@@ -147,7 +147,7 @@ def _missing(bound: Floats, coverage: Floats) -> Floats:
         coverage: (V,) the share of the idf of the query's terms that is of terms in the corpus.
     """
     whole = bound / np.where(coverage > 0, coverage, np.inf)
-    return np.clip(whole - bound, 0.0, MISSING_MAX)
+    return np.minimum(np.maximum(whole - bound, 0.0), MISSING_MAX)
 
 
 def background_of(cosines: npt.ArrayLike) -> Background:
@@ -228,7 +228,7 @@ def by_bound(scores: npt.ArrayLike, bound: npt.ArrayLike) -> Floats:
         bound: (...) largest possible score of each row, >= 0; for BM25 the sum of the query terms' largest impacts.
     """
     most = _floats(bound)[..., np.newaxis]
-    return np.clip(_floats(scores) / np.where(most > EPSILON, most, np.inf), 0.0, 1.0)
+    return np.minimum(np.maximum(_floats(scores) / np.where(most > EPSILON, most, np.inf), 0.0), 1.0)
 
 
 def by_best(scores: npt.ArrayLike) -> Floats:

@@ -57,4 +57,4 @@ def resemblance(scores: Floats, vectors: Vectors) -> Floats:
     of_others = cosine_sums[best] - weights * np.einsum("bd,bd->b", best_vectors, best_vectors)
     similar[best] = of_others / np.where(others > EPSILON, others, np.inf)  # 0 if the other best have no weight
     z = (similar - similar.mean()) / max(float(similar.std()), LEAST_DEVIATION)
-    return np.asarray(np.clip(z / FULL_Z, 0.0, 1.0) ** 2, dtype=np.float64)
+    return np.asarray(np.minimum(np.maximum(z / FULL_Z, 0.0), 1.0) ** 2, dtype=np.float64)

@@ -45,7 +45,7 @@ class Best:
     @property
     def texts(self) -> list[str]:
         """The indexed text of each row."""
-        return [chunk.indexed_text for chunk in self.chunks]
+        return [chunk.search_text or chunk.text for chunk in self.chunks]
 
     @property
     def scores(self) -> Floats:
@@ -81,7 +81,7 @@ class Best:
         """
         first = self.ranked.order[: len(self.rows)]
         rows = self.rows[list(order)]
-        if np.array_equal(rows, first):
+        if rows.tolist() == first.tolist():
             return self.ranked
         changed = np.array(self.ranked.scores)
         changed[rows] = self.ranked.scores[first]

@@ -90,8 +90,9 @@ def _next_rows(
     rows = rows[(pool.length[rows] <= terms_max) & (source[rows] != NO_SOURCE) & (position[rows] != NO_POSITION)]
     distance = np.where(source == source[rows, np.newaxis], position - position[rows, np.newaxis], 0)
     found: dict[int, list[int]] = {}
-    near = np.argwhere((distance > 0) & (distance <= most)).tolist()
-    for at, row in sorted(near, key=lambda each: int(distance[each[0], each[1]])):
+    at_rows, later = ((distance > 0) & (distance <= most)).nonzero()
+    nearest_first = distance[at_rows, later].argsort(kind="stable")
+    for at, row in zip(at_rows[nearest_first].tolist(), later[nearest_first].tolist(), strict=True):
         lead = int(rows[at])
         following = found.get(lead, [])
         if distance[at, row] == len(following) + 1 and may_be_next(pool, lead, row):
