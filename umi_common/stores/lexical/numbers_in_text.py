@@ -51,9 +51,10 @@ def with_common_forms(text: str) -> str:
     if "inus " in text:
         text = _MINUS.sub(r"\g<0>-", text)
     text = names_replaced(text, lambda name: f"{name} {number_of(name)}")
-    if _HINT.search(text) is not None:
+    first = _HINT.search(text)
+    if first is not None:
         for step in (*_STEPS, *_STEPS_OF_TIMES):
-            if step.hint.search(text) is not None:
+            if step.hint.search(text, first.start()) is not None:  # the text before its first hint never changes
                 text = step.pattern.sub(partial(_and_form, step.form), text)
     return text
 
