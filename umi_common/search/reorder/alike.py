@@ -137,7 +137,8 @@ class Words:
     @cached_property
     def whole(self) -> frozenset[str]:
         text = with_plain_signs(self._text).lower()
-        if text.isascii() and not any(map(text.__contains__, self._query.joints)):  # faster than `joined_in`
+        may_join = "-" in text and any(map(text.__contains__, self._query.joints))
+        if text.isascii() and not may_join:  # faster than `joined_in`
             return self._query.joined.intersection(self.words)
         return self._query.joined & joined_in(self._text) if self.words else frozenset()
 
@@ -240,7 +241,7 @@ def _holds_more(a: Words, b: Words) -> bool:
     """Whether one of the rules "more", "order", "earlier" and "whole" holds for the texts a and b."""
     if a.held != b.held:
         return a.held > b.held
-    if a.asked == b.asked and a.order > b.order:
+    if len(a.places) == len(b.places) and a.asked == b.asked and a.order > b.order:
         return True
     return (_earlier(a.firsts, b.firsts) and a.order[0] >= b.order[0]) or a.whole > b.whole
 

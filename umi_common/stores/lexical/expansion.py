@@ -162,9 +162,15 @@ class QueryExpander:
 
     def _words_in_rows(self, words: list[str]) -> set[str]:
         """Those of the words whose stem in one of the rows' languages is in a row."""
-        stems = [analyzer.stems_of_words(words) for analyzer in self.analyzers]
-        held = self._held(chain(*stems))
-        return {word for of_words in stems for word, stem in zip(words, of_words, strict=True) if stem in held}
+        found: set[str] = set()
+        for analyzer in self.analyzers:
+            left = [word for word in words if word not in found]
+            if not left:
+                break
+            stems = analyzer.stems_of_words(left)
+            held = self._held(stems)
+            found.update(word for word, stem in zip(left, stems, strict=True) if stem in held)
+        return found
 
     def _heaviest_terms(self, weights: Mapping[str, float]) -> Collection[str]:
         """The `QUERY_TERMS_MAX` terms with the largest weight * idf. A term that no row holds gets the idf of a term in
@@ -191,11 +197,10 @@ class QueryExpander:
         """Term -> weight, for the word's terms that are in some living row; see `weighted_terms`. If no row holds the
         word, its own term keeps the weight, and so lowers the coverage."""
         held = {term: rows for term, rows in word.rows.items() if rows}
-        together = self.idf(min(sum(held.values()), self.corpus.documents)) if held else 0.0
+        together = min(sum(held.values()), self.corpus.documents)
         found = {}
         for term, rows in held.items():
-            alone = self.idf(rows)
-            share = together / alone if alone > 0 else 1.0
+            share = self.idf(together) / alone if rows < together and (alone := self.idf(rows)) > 0 else 1.0
             found[term] = weight * (TYPO_WEIGHT if term in word.guessed else 1.0) * share
         return found if held.keys() - word.guessed else {**found, word.term: weight}
 
