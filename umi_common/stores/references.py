@@ -193,7 +193,7 @@ class References:
         at, j, df = self.index.sharing_rare(sources, RARE_DOCUMENTS)
         i, source = sources[at], self.index.corpus.sources
         shared = (df > 1) & ((source[i] != source[j]) | (source[i] == NO_SOURCE))
-        return np.array([i[shared], j[shared], 1.0 / (df[shared] - 1)]).T
+        return np.stack([i[shared], j[shared], 1.0 / (df[shared] - 1)], axis=1)
 
     def _largest(self, rated: Sequence[_Rated]) -> tuple[Ints, Ints, Floats]:
         """(Q,) i and (Q,) j of the distinct pairs that K functions have rated, and (K, Q) the largest value of each
