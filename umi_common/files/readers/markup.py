@@ -1,4 +1,4 @@
-"""Find headings, tables, title and dates in Markdown and similar markup."""
+"""Find headings, tables, lists, title and dates in Markdown and similar markup."""
 
 from __future__ import annotations
 

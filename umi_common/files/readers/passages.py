@@ -2,7 +2,8 @@
 
 A passage is a slice of the text without white space at its ends; passages do not overlap. A section reaches from one
 heading to the next, and a passage has text of one section, or of several short ones. A table that is too long is cut
-between its rows. Each passage that begins in its rows repeats the table's head before the slice.
+between its rows. Each passage that begins in its rows repeats the table's head before the slice. Lists and records are
+such tables, too: the head of a list is the line above it, that of a record its first values.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class Table(NamedTuple):
     end: int
     """Index after its last character."""
     head: str
-    """The text that passages of later rows begin with, with a newline at its end; "": they repeat no head."""
+    """The text that passages of later rows begin with; it ends with a newline, or with the indentation of inner items.
+    "": they repeat no head."""
     row_ends: Sequence[int] = ()
     """Index after each row, including the rows of the head, in rising order; (): each line is a row."""
 
