@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from umi_common.files.readers.html_text import HtmlText
 from umi_common.files.readers.markup import headings, markdown_tables, tables_and_lists
 from umi_common.files.readers.passages import passages, spans
+from umi_common.files.readers.pdf import without_divided_words
 
 PAGE = """# Guide
 
@@ -405,3 +406,12 @@ def test_passages_with_lists_lose_and_repeat_nothing_but_heads(lines, size):
     assert all(text[each.start :].startswith(part) and part for each, part in zip(found, slices, strict=True))
     assert "".join("".join(slices).split()) == "".join(text.split())
     assert all(len(passage.text) <= size for passage in found)
+
+
+def test_a_paragraph_that_is_too_long_to_be_repeated_is_not_put_above_a_list():
+    text = f"{'We met in spring. ' * 40}Buy:\n\n" + "- Milk and tea.\n" * 100
+    assert all("table_head" not in p.metadata for p in passages(text, (), tables_and_lists(text)))
+
+
+def test_a_word_of_a_pdf_as_long_as_the_file_is_read_at_once():
+    assert without_divided_words(["a" * 300_000 + "-\nb"]) == ["a" * 300_000 + "b"]

@@ -41,6 +41,8 @@ _LIST = re.compile(rf"^{_MARK}.*(?:\n(?:(?:[ \t]*\n)*(?:[ \t]+\S|{_MARK})|(?![#|
 """A list: the line of an item without indentation, then its other items and all lines that are a part of an item."""
 _ITEM, _INNER_ITEM = (re.compile(rf"^({indent}){_MARK}", re.MULTILINE) for indent in ("", "[ \t]+"))
 """The beginning of an item without and with indentation, which is group 1."""
+LEAD_IN_CHARACTERS = 500
+"""Largest number of characters from the beginning of the paragraph above a list to the list."""
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 """Front matter at the beginning of a Markdown file: YAML between lines "---", or TOML between lines "+++"."""
 _FRONT_DATE = re.compile(
@@ -129,11 +131,13 @@ def _items_with_items(text: str, start: int, end: int) -> Iterator[Table]:
 
 def _introduced_list(text: str, start: int, end: int) -> Iterator[Table]:
     """Yield the table of a list and the paragraph above it, if that ends with a colon."""
-    above = text[:start].rstrip()
+    first = max(0, start - LEAD_IN_CHARACTERS)
+    above = text[first:start].rstrip()
     lead_in = above[above.rfind("\n\n") + 1 :].lstrip()
-    if lead_in.rstrip("*_ ").endswith((":", "：")):
+    is_whole = first == 0 or "\n\n" in above
+    if is_whole and lead_in.rstrip("*_ ").endswith((":", "：")):
         ends = [item.start() for item in _ITEM.finditer(text, start, end)]
-        yield Table.of(text, len(above) - len(lead_in), start, end)._replace(row_ends=[*ends, end])
+        yield Table.of(text, first + len(above) - len(lead_in), start, end)._replace(row_ends=[*ends, end])
 
 
 def front_matter_dates(text: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ _DIVIDED = re.compile(
     r"(?<![\w-])([\w-]*[^\W\d_])([-\u2010\u00ad])[ ]*\n[ ]*(?!(?:and|or|to|und|oder|bis)\b)([^\W\d_][\w-]*)"
 )
 """A word that a hyphen divides at the end of a line. In "Ein- und Ausgang" the hyphen divides no word."""
-_HYPHENATED = re.compile(r"\w+(?:-\w+)+")
+_HYPHENATED = re.compile(r"(?<!\w)\w+(?:-\w+)+")
 
 
 class PdfPages(NamedTuple):
