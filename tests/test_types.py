@@ -29,7 +29,7 @@ from umi_common.ranking.period import in_period
 from umi_common.search import rank
 from umi_common.search.reorder import stages
 from umi_common.sim import HashEmbedder
-from umi_common.types import Chunk, Hit, TimeRange
+from umi_common.types import Chunk, Hit, Stage, TimeRange, Trace
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
 
@@ -188,3 +188,15 @@ def test_a_folder_with_a_name_that_is_too_long_cannot_be_written_to(tmp_path):
     path = tmp_path / ("x" * 300) / "why.html"
     with pytest.raises(InputError, match="name another file"), writing(path):
         path.write_text("page")
+
+
+def test_a_hit_and_a_trace_are_shown_on_one_line_without_the_rest_of_a_long_text():
+    hit = Hit(Chunk("notes#3", "The boiler is old. " * 5_000), 0.81234, 1, relevance=0.4567)
+    assert (
+        repr(hit).startswith("Hit(#1 'notes#3', score=0.812, relevance=0.46, 'The boiler is old. The")
+        and len(repr(hit)) < 200
+    )
+    assert repr(Hit(Chunk("a", "b"), 1.0, 2)) == "Hit(#2 'a', score=1.000, 'b')"
+    assert (
+        repr(Trace((Stage("recall", 2.0), Stage("fuse", 0.123)), 3.5)) == "Trace(3.50 ms: recall 2.00 ms, fuse 0.12 ms)"
+    )

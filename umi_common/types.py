@@ -324,6 +324,10 @@ class Hit:
     through: str | None = None
     """Id of the candidate whose reference to the chunk raised its score most; None: no candidate refers to it."""
 
+    def __repr__(self) -> str:  # the whole text would fill the screen
+        relevance = "" if self.relevance is None else f", relevance={self.relevance:.2f}"
+        return f"Hit(#{self.rank} {self.chunk.id!r}, score={self.score:.3f}{relevance}, {self.chunk.text[:80]!r})"
+
 
 @dataclass(frozen=True, slots=True)
 class Degradation:
@@ -374,6 +378,10 @@ class Trace:
     stages: tuple[Stage, ...] = ()
     milliseconds: float = 0.0
     """Wall time of the whole call."""
+
+    def __repr__(self) -> str:
+        stages = ", ".join(f"{stage.name} {stage.milliseconds:.2f} ms" for stage in self)
+        return f"Trace({self.milliseconds:.2f} ms: {stages})"
 
     def __iter__(self) -> Iterator[Stage]:
         return iter(self.stages)

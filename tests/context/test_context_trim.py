@@ -26,6 +26,10 @@ FAMILY = "👩‍👩‍👧‍👦"
         ("1. Open it.\n2. Close it.\n3. Wait.", 7, "1. Open it.\n2. Close it."),
         ("Sie kam an. Am 3. Mai war sie da.", 5, "Sie kam an."),
         ("Is it so? Yes it is.", 5, "Is it so?"),
+        ("The roof was mended in May.\n\n## Shed\n\nIt is new and green.", 9, "The roof was mended in May."),
+        ("The roof was mended in May.\n\n# Out\n\n## Shed\n\nIt is new.", 11, "The roof was mended in May."),
+        ("## Roof\n\nMended by a man from town.", 4, "## Roof\n\nMended by"),
+        ("It is issue #7\nMended by a man from town.", 5, "It is issue #7"),
     ],
 )
 def test_the_cut_is_after_a_sentence_if_that_keeps_half_else_after_a_word(text, limit, kept):

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.filesize import decimal
 
-from umi_common.cli.options import DEFAULT_STORE, JsonOption, StoreOption, opened_without_model, print_json, quoted
+from umi_common.cli.options import (
+    DEFAULT_STORE,
+    JsonOption,
+    StoreOption,
+    counted,
+    opened_without_model,
+    print_json,
+    quoted,
+)
 
 FullOption = Annotated[
     bool, typer.Option("--full", help="Compare the terms of all chunks with the lexical index, not only of 1,000.")
@@ -36,7 +44,7 @@ def status(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None
 
 
 def _lines(found: StoreStatus) -> Iterator[tuple[str, str]]:
-    yield "chunks", f"{found.chunks:,} from {found.sources:,} sources"
+    yield "chunks", f"{found.chunks:,} from {counted(found.sources, 'source')}"
     yield "lexical", found.lexical
     yield "dense", f"{found.dense}; {found.dimension or 'no'} dimensions, {found.embedder}"
     if found.dead_rows:

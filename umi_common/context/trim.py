@@ -9,6 +9,10 @@ from collections.abc import Callable
 SENTENCE_END = re.compile(r"[.!?…](?<!\s\d\.)(?<!\s\d\d\.)[\"'”’»)\]]*(?=\s)|[。！？।؟۔][\"'”’»)\]」』]*|\n")
 """The end of a sentence or of a line. A full stop after one or two digits does not count: "7." is the number of an item
 in a list or, in German, a day."""
+MARKDOWN_HEADING = re.compile(r"#{1,6}\s")
+"""The beginning of a line that is a heading."""
+HEADING_MAX = 200
+"""Largest number of characters of a heading and the blank lines behind it."""
 WHITE_SPACE = re.compile(r"\s+")
 PRECISION = 200
 """A cut text may be shorter than the longest that fits by 1 / PRECISION of its length, which saves counts of tokens."""
@@ -119,9 +123,10 @@ def _readable_end(text: str, most: int) -> int:
     if most >= len(text):
         return len(text)
     least = most * LEAST_KEPT
-    ends = [match.end() for match in SENTENCE_END.finditer(text, 0, most + 1) if match.end() <= most]
-    if ends and ends[-1] >= least and not text[: ends[-1]].isspace():
-        return len(text[: ends[-1]].rstrip())  # without the blank lines after a line
+    ends = [match.end() for match in SENTENCE_END.finditer(text, 0, most + 1) if least <= match.end() <= most]
+    end = next((each for each in reversed(ends) if not _ends_in_heading(text, each)), max(ends, default=0))
+    if end and not text[:end].isspace():
+        return len(text[:end].rstrip())  # without the blank lines after a line
     word = most
     while word > least and not text[word].isspace():
         word -= 1
@@ -133,6 +138,12 @@ def _readable_end(text: str, most: int) -> int:
     while whole > 0 and _inside_character(text, whole):
         whole -= 1
     return whole if whole > 0 else most
+
+
+def _ends_in_heading(text: str, end: int) -> bool:
+    """Whether the last line before `end` that is not blank is a Markdown heading, of which nothing would be shown."""
+    last_line = text[max(0, end - HEADING_MAX) : end].rstrip().rpartition("\n")[2]
+    return MARKDOWN_HEADING.match(last_line) is not None
 
 
 def _inside_character(text: str, at: int) -> bool:
