@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from umi_common.cli.options import DEFAULT_STORE, ConfigOption, JsonOption, StoreOption, counted, print_json, quoted
+from umi_common.cli.options import DEFAULT_STORE, ConfigOption, JsonOption, StoreOption, print_json, quoted, with_count
 from umi_common.config import UmiConfig
 from umi_common.explain import one_line
 
@@ -108,8 +108,8 @@ def _print(report: Report, store: Path, chunks_in_store: int) -> None:
     unread = 0 if report.stopped else report.files - report.indexed - report.unchanged
     counts = {"skipped": unread, "outdated": report.outdated, "removed": report.removed}
     others = "".join(f", {count} {name}" for name, count in counts.items() if count)
-    read = f"{report.indexed} indexed as {counted(report.chunks, 'chunk')}, {report.unchanged} unchanged"
-    files, held = counted(report.files, "file"), counted(chunks_in_store, "chunk")
+    read = f"{report.indexed} indexed as {with_count(report.chunks, 'chunk')}, {report.unchanged} unchanged"
+    files, held = with_count(report.files, "file"), with_count(chunks_in_store, "chunk")
     typer.echo(f"{files}: {read}{others}; {store} holds {held}")
     text = {kind: count for kind, count in report.left_out.items() if kind not in NOT_TEXT}
     if text:

@@ -14,10 +14,10 @@ from umi_common.cli.options import (
     DEFAULT_STORE,
     JsonOption,
     StoreOption,
-    counted,
     opened_without_model,
     print_json,
     quoted,
+    with_count,
 )
 
 FullOption = Annotated[
@@ -44,7 +44,7 @@ def status(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None
 
 
 def _lines(found: StoreStatus) -> Iterator[tuple[str, str]]:
-    yield "chunks", f"{found.chunks:,} from {counted(found.sources, 'source')}"
+    yield "chunks", f"{found.chunks:,} from {with_count(found.sources, 'source')}"
     yield "lexical", found.lexical
     yield "dense", f"{found.dense}; {found.dimension or 'no'} dimensions, {found.embedder}"
     if found.dead_rows:

@@ -143,6 +143,6 @@ def print_json(value: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(value, ensure_ascii=not utf8, default=str))
 
 
-def counted(count: int, noun: str) -> str:
+def with_count(count: int, noun: str) -> str:
     """A count in words: "1 file", "2 files", "1,200 files"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
