@@ -9,16 +9,15 @@ can tell whether the version that was scored (`Pool.version`) is still there; it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from umi_common.context.budget import AssemblyPolicy
 from umi_common.errors import StoreUnavailable
 from umi_common.filters import Filter
-from umi_common.pool import Floats, Ints, Pool
+from umi_common.pool import Ints, Pool
 from umi_common.protocols import Store, chunk_passes
 from umi_common.ranking.duplicates import FOLDED, DuplicateFinder, group_of
 from umi_common.ranking.fusion import falling_ranks
@@ -146,47 +145,35 @@ def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: 
     known = ranked.relevance
     relevance = [None] * len(rows) if known is None else np.sort(known[rows])[::-1].tolist()
     signals = _signals(pool, rows)
-    scores = _by_row({name: each[rows] for name, each in ranked.stages.items()})
-    ranks = _by_row({name: falling_ranks(each)[rows] for name, each in ranked.stages.items()})
-    hits = [
+    scores = {name: each[rows].tolist() for name, each in ranked.stages.items()}
+    ranks = {name: falling_ranks(each)[rows].tolist() for name, each in ranked.stages.items()}
+    return tuple(
         Hit(
             chunks[pool.ids[row]],
             float(ranked.scores[row]),
             at + 1,
-            signals[at],
-            scores[at],
-            ranks[at],
+            next(signals),
+            {name: each[at] for name, each in scores.items()},
+            {name: each[at] for name, each in ranks.items()},
             tuple(folded.get(row, ())),
             relevance[at],
             named=bool(pool.named[row]),
             through=pool.ids[references[row]] if row in references else None,
         )
         for at, row in enumerate(rows.tolist())
-    ]
-    return tuple(hits)
+    )
 
 
-def _by_row(columns: Mapping[str, Floats | Ints]) -> list[dict[str, Any]]:
-    """For each of n rows, its value by the name of the column; each column is an array (n,)."""
-    rows = zip(*[values.tolist() for values in columns.values()], strict=True)
-    return [dict(zip(columns, values, strict=True)) for values in rows]
-
-
-def _signals(pool: Pool, rows: Ints) -> list[tuple[Signal, ...]]:
+def _signals(pool: Pool, rows: Ints) -> Iterator[tuple[Signal, ...]]:
     """The signals of each row: first the signals of the store's arms that answered, for the query and then for each of
     its variations; then the signals of the extra arms that found the row."""
     arms = ("lexical", pool.lexical, pool.lexical_rank), ("dense", pool.dense, pool.dense_rank)
     own = [
-        _signals_of(arm, variation, ranks[variation, rows], scores[variation, rows])
+        (arm, variation, ranks[variation, rows].tolist(), scores[variation, rows].tolist())
         for variation in range(pool.variations)
         for arm, scores, ranks in {"text": arms[:1], "vector": arms[1:]}.get(pool.mode, arms)
     ]
-    ranked = [_signals_of(arm, 0, falling_ranks(scores)[rows], scores[rows]) for arm, scores in pool.extra.items()]
-    extra = [[signal if signal.score > 0 else None for signal in of_arm] for of_arm in ranked]
-    return [tuple(filter(None, of_row)) for of_row in zip(*own, *extra, strict=True)]
-
-
-def _signals_of(arm: str, variation: int, ranks: Ints, scores: Floats) -> list[Signal]:
-    """The signal of each of n rows in one arm; `ranks` (n,): 0 for a row that the arm's list lacks."""
-    pairs = zip(ranks.tolist(), scores.tolist(), strict=True)
-    return [Signal(arm, variation, rank or None, score) for rank, score in pairs]
+    extra = [(arm, falling_ranks(scores)[rows].tolist(), scores[rows].tolist()) for arm, scores in pool.extra.items()]
+    for at in range(len(rows)):
+        of_arms = [Signal(arm, variation, ranks[at] or None, scores[at]) for arm, variation, ranks, scores in own]
+        yield (*of_arms, *(Signal(arm, 0, ranks[at], scores[at]) for arm, ranks, scores in extra if scores[at] > 0))

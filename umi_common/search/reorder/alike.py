@@ -137,31 +137,25 @@ class Words:
     @cached_property
     def whole(self) -> frozenset[str]:
         text = with_plain_signs(self._text).lower()
-        may_join = "-" in text and any(map(text.__contains__, self._query.joints))
-        if text.isascii() and not may_join:  # faster than `joined_in`
+        if text.isascii() and not any(map(text.__contains__, self._query.joints)):  # faster than `joined_in`
             return self._query.joined.intersection(self.words)
         return self._query.joined & joined_in(self._text) if self.words else frozenset()
 
     @cached_property
-    def places(self) -> list[tuple[int, str]]:
-        """(its index in the text, word) for each word of asked(i)."""
-        return [(at, word) for at, word in enumerate(self.words) if word in self.of_query]
-
-    @cached_property
-    def asked(self) -> list[str]:
-        """asked(i), sorted."""
-        return sorted([word for _, word in self.places])
-
-    @cached_property
     def firsts(self) -> list[int]:
         """first(i, w) of each word of held(i), in alphabetical order."""
-        first = {word: at for at, word in reversed(self.places)}
-        return [1 + first[word] for word in sorted(self.content)]
+        return [1 + self.words.index(word) for word in sorted(self.content)]
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """By word of asked(i), its number of occurrences there."""
+        return {word: self.words.count(word) for word in self.of_query}
 
     @cached_property
     def order(self) -> tuple[int, int]:
         """Number of pairs in neighbours(i), and in touching(i), at the top of this file."""
-        distances = [(then - at, (word, after)) for (at, word), (then, after) in pairwise(self.places)]
+        of_query = [(at, word) for at, word in enumerate(self.words) if word in self.of_query]
+        distances = [(then - at, (word, after)) for (at, word), (then, after) in pairwise(of_query)]
         near = {pair for distance, pair in distances if distance <= REACH}
         adjacent = {pair for distance, pair in distances if distance == 1}
         asked = pairwise([word for word in self._query.words if word in self.of_query])
@@ -241,7 +235,7 @@ def _holds_more(a: Words, b: Words) -> bool:
     """Whether one of the rules "more", "order", "earlier" and "whole" holds for the texts a and b."""
     if a.held != b.held:
         return a.held > b.held
-    if len(a.places) == len(b.places) and a.asked == b.asked and a.order > b.order:
+    if a.counts == b.counts and a.order > b.order:
         return True
     return (_earlier(a.firsts, b.firsts) and a.order[0] >= b.order[0]) or a.whole > b.whole
 
