@@ -259,6 +259,49 @@ def test_a_leap_day_without_a_year_is_the_latest_that_there_was(now: tuple[int, 
     assert when.range.start == datetime(year, 2, 29, tzinfo=timezone.utc)
 
 
+@pytest.mark.parametrize(
+    "query, text",
+    [
+        ("Termin am 2. Oktober", "[24.09.25] Jonas: Heizungsableser kommt am 02.10. um 9:15"),
+        ("Zahnarzt am 5. Juli", "Zahnarzt 5.7., Friseur 12.7."),
+        ("what was repaired on 17 February", "Potholes reported on 3/2, repaired on 17/2."),
+        ("dinner on 28 November", "28/11 dinner with Iris"),
+    ],
+)
+def test_a_text_may_state_a_day_in_digits_without_a_year(query: str, text: str):
+    when = find_time(query, NOW)
+    assert when is not None
+    assert states_date_in(text, when.range, NOW)
+
+
+@pytest.mark.parametrize(
+    "query, text",
+    [
+        ("Termin am 2. Oktober", "kommt am 02.10.2019"),  # another year
+        ("in March", "4.3. Setup"),  # a section: only a day is read in such digits
+        ("on 24 July", "support is open 24/7"),
+        ("on 2 October", "Table 2.10, section 2.10.1"),
+        ("on 17 February", "lens 17/2.8, 17/20 points"),
+    ],
+)
+def test_other_digits_with_points_or_slashes_state_no_day(query: str, text: str):
+    when = find_time(query, NOW)
+    assert when is not None
+    assert not states_date_in(text, when.range, NOW)
+
+
+@pytest.mark.parametrize("query", ["18.10.22 run", "results of 18.10.22", "18.10.22"])
+def test_a_day_in_digits_with_points_needs_no_word_before_it(query: str):
+    when = find_time(query, NOW)
+    assert when is not None
+    assert when.range.start == datetime(2022, 10, 18, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize("query", ["node 18.19.22", "server 10.10.10.12", "python 3.10.12", "release 1.18.10.22"])
+def test_versions_and_addresses_are_no_days(query: str):
+    assert find_time(query, NOW) is None
+
+
 JOINS = ["between {} and {}", "from {} to {}", "two decades before {} until {}", "999 years after {}", "since {} by {}"]
 ENDS = [
     "0001-01-01",

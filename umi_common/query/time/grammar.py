@@ -152,6 +152,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "7. May 2023": rf"{_DAY}\. {MONTH}{_OF_YEAR}",
         "7 May 23": rf"{_DAY}[\s/-]{MONTH}[\s/-](?P<year>\d\d)(?!%|[.,:/-]\d|\s?(?:am|pm)\b| {MONTH_START})",
         "am 7.5.": rf"{vocabulary.BEFORE_DATE} (?P<day>[0-3]?\d)\.(?P<month>[01]?\d)\.(?:(?P<year>\d\d)(?![.:]\d))?",
+        "07.05.23": r"(?<!\.)(?P<day>[0-3]\d)\.(?P<month>[01]\d)\.(?P<year>\d\d)(?!\.\d)",
         "May 7th, 2023": rf"(?<!\b\d\s)(?<!\b\d\d\s){_DAY_NAME}{_VERB}{MONTH}\s{{0,3}}(?:the )?{_DAY}"
         rf"(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){_OF_YEAR}?",
         "the first of May": rf"(?:on )?the {_any('day', DAY_ORDINALS)} of {_LONG_MONTH}{_OF_YEAR}?",

@@ -1,9 +1,10 @@
 """Whether a text states a date in a period; the words in which texts state a day or a month, for a search.
 
 A text may state "12 March 2023", "12-Mar-23", "12MAR23", "12/03/23", "2023-03-12", "20230312", "Mar. 2023", "03/2023",
-"Q1 2023", "1Q23", "2023" and, in a period of at most a month, "12 March", or "12/03" at the beginning of a line. "FY24"
-is read as the calendar year 2024, "1990s" as 1990. The names of months are read in English, German, French, Spanish,
-Italian, Portuguese and Dutch ("12 de marzo de 2023"), and dates in Chinese and Japanese ("2023年3月12日").
+"Q1 2023", "1Q23", "2023" and, in a period of at most a month, "12 March", or "12/03" at the beginning of a line; in a
+period of a day, also "12.03." or "17/2". "FY24" is read as the calendar year 2024, "1990s" as 1990. The names of months
+are read in English, German, French, Spanish, Italian, Portuguese and Dutch ("12 de marzo de 2023"), and dates in
+Chinese and Japanese ("2023年3月12日").
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ def states_date_in(
     sought = _sought(period, now.tzinfo)
     yearless = sought.years if sought.length <= LONGEST_MONTH else ()
     text = _in_english(times.with_plain_letters(text[:CHARACTERS_READ]), sought.other_names)
+    if sought.years and sought.length <= LONGEST_DAY:
+        text = _DAY_IN_DIGITS.sub(_in_words, text)
     if _names_years(text, sought):
         return True
     lowered = text.lower()
@@ -105,6 +108,17 @@ _OTHER_MONTH = re.compile(
 _CHINESE_DATE = re.compile(r"(\d{4})年(\d\d?)月(?:(\d\d?)[日号號])?")
 _CHINESE_DAY = re.compile(r"(?<!\d)(0?[1-9]|1[0-2])月(\d\d?)[日号號]")
 """Dates in Chinese and Japanese, with and without a year."""
+_DAY_IN_DIGITS = re.compile(
+    r"(?<![\w.,/-])(?:(?P<day>[0-3]?\d)\.(?P<month>0?[1-9]|1[0-2])\.(?!\d)"
+    r"|(?P<d>1[3-9]|2\d|3[01])/(?P<m>0?[1-9]|1[0-2])(?!\w|[/%]|[.,]\d)(?<!24/7))"
+)
+"""A day before its month, without a year: 12.03. or 17/2. Only sought for a day, because "4.3." may also number a
+section."""
+
+
+def _in_words(date: re.Match[str]) -> str:
+    """For "17/2": " 17 february "."""
+    return f" {date['day'] or date['d']} {MONTHS[int(date['month'] or date['m']) - 1]} "
 
 
 def _in_english(text: str, other_names: Sequence[str]) -> str:
@@ -286,5 +300,5 @@ def written(period: TimeRange, zone: tzinfo | None = timezone.utc) -> str:
     start, length = period.start.astimezone(zone), period.end - period.start
     month = MONTHS[start.month - 1]
     others = " ".join(name for name, english in MONTH_NAMES.items() if english == month)
-    date = f"{start.day} {month} {start:%Y-%m-%d}" if length <= LONGEST_DAY else f"{month} {start:%Y %m}"
+    date = f"{start.day} {month} {start:%Y-%m-%d %d.%m.}" if length <= LONGEST_DAY else f"{month} {start:%Y %m}"
     return f"{date} {month[:3]} {others}"
