@@ -106,6 +106,13 @@ def test_a_longer_question_or_one_without_a_code_is_ranked_as_before(handbook, q
     assert STAGE not in one.hits[0].stages
 
 
+def test_an_ordinal_is_no_code_since_the_text_may_write_it_in_another_form():
+    texts = ["Tennis: Mona now 4th, Iris 3rd", "Chess, round 4: Petrosyan beat Lee", "Chess, round 3: Lee beat Ivanova"]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(text, text) for text in [*texts, "Mill Rd is closed", "St. Mary's is open daily"])
+        assert umi.search("4th round chess", now=NOW).ids[0] == texts[1]
+
+
 def test_the_words_of_a_period_are_no_codes(handbook):
     with DualRetriever(handbook) as umi:
         assert STAGE not in [stage.name for stage in umi.search("our chats of 11 June 2025", now=NOW).trace]

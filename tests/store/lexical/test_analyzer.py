@@ -42,6 +42,7 @@ TABLE = [
     ("ann@acme.com", "ann acm com annacmecom acmecom"),
     ("mp3 B12", "mp 3 mp3 b 12 b12"),
     ("#tag @me", "tag me"),
+    ("3rd 11TH Rd", "3 3rd 11 11th rd"),  # the rd of 3rd is no road
     # numbers keep their marks, but for thousands
     ("1,234.50", "1234 50 1234.50"),
     ("€1.234,50 1.5,2", "1234 50 1234.50 euro 1 5 1.5 2"),  # a decimal comma, and two numbers

@@ -22,6 +22,7 @@ from itertools import chain
 
 from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
+from umi_common.number_names import DIGITS_OF
 from umi_common.runtime.forks import cached_property
 from umi_common.stores.lexical import languages, numbers_in_text
 from umi_common.stores.lexical.numbers_in_tokens import (
@@ -32,7 +33,7 @@ from umi_common.stores.lexical.numbers_in_tokens import (
     with_decimal_point,
 )
 
-ANALYZER_VERSION = 20
+ANALYZER_VERSION = 21
 """Part of the fingerprint of an analyzer; raised with every change of the rules that make terms."""
 PIECES_KEPT = 50_000
 """Largest number of pieces of text whose terms one analyzer caches; see `pieces`."""
@@ -263,11 +264,13 @@ class Analyzer:
 
     def _segment_terms(self, segment: str) -> list[str]:
         """Terms of a segment, which is a part of a token between links. It is split at "_", digits and changes of case.
-        The terms are the parts, and all parts joined. The i of iPhone is no part, because it would be the pronoun."""
+        The terms are the parts, and all parts joined. The i of iPhone is no part, because it would be the pronoun, and
+        the letters of an ordinal are none: the rd of 3rd would be a road."""
         if "'" in segment:
             return self._stemmed(_apostrophes(self._lower(segment), self._language))
         parts = [part for piece in segment.split("_") if piece for part in _camel_case_parts(piece)]
         own = parts[1:] if _SMALL_FIRST.match(segment) and len(parts[0]) == 1 else parts
+        own = parts[:1] if segment.lower() in DIGITS_OF else own
         return self._stemmed(parts if len(parts) == 1 else [*own, "".join(parts)])
 
     def _stemmed(self, words: Sequence[str]) -> list[str]:

@@ -1,8 +1,9 @@
 """Find the codes of a query ("error 502", "UMB-2231", "bug 983434") in texts.
 
-A code is a word of at least two characters, one of them a digit; a digit alone mostly counts something. A code with at
-least `IDENTIFIER_DIGITS` digits is an identifier, such as the number of an order. Identifiers are looked up in a query
-of any length, short codes only in a query of few other words: in a longer one, a short code is one detail of several.
+A code is a word of at least two characters, one of them a digit; a digit alone mostly counts something. "4th" is no
+code, because a text may write "fourth" or "round 4". A code with at least `IDENTIFIER_DIGITS` digits is an identifier,
+such as the number of an order. Identifiers are looked up in a query of any length, short codes only in a query of few
+other words: in a longer one, a short code is one detail of several.
 
 For a code p and a text i:
 
@@ -21,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from umi_common.number_names import DIGITS_OF
 from umi_common.pool import Floats
 from umi_common.search.reorder.lookup.phrases import TEXT_CHARACTERS, holds_all
 from umi_common.search.reorder.numbers import RANGE, ranges_in
@@ -62,7 +64,7 @@ def codes_in(query: str) -> tuple[list[Code], list[Code]]:
     digit_counts = {word: sum(map(str.isdigit, word)) for word in words if len(word) > 1}
     long = (word for word, n in digit_counts.items() if n >= IDENTIFIER_DIGITS)
     identifiers = [word for word in long if not IN_BASE_UNIT.fullmatch(word)]
-    short = [word for word, n in digit_counts.items() if n and word not in identifiers]
+    short = [word for word, n in digit_counts.items() if n and word not in identifiers and word not in DIGITS_OF]
     others = words.keys() - {"", *short, *identifiers} - all_function_words()
     if len(others) > OTHER_WORDS_MAX:
         short = []
