@@ -52,6 +52,19 @@ def test_a_text_that_only_shares_function_words_does_not_beat_one_that_shares_th
     assert found.rows[0] == 1
 
 
+def test_where_no_text_speaks_the_i_of_a_question_is_a_function_word():
+    manual = index_of("Hold the button to reset it.", "Appendix I", *["Keep the room locked."] * 20)
+    for query, answer in (("how do I reset it", 0), ("show me my button", 0), ("appendix I", 1)):
+        (found,) = manual.search([query], k=3, config=LexicalConfig())
+        assert found.rows[0] == answer, query
+    assert scores(manual, "how do I reset it")[1] == approx(scores(manual, "I")[1] / 2)
+
+
+def test_where_many_texts_speak_i_counts_in_full():
+    chat = index_of("I like tea", "you like tea", "I like rice")
+    assert scores(chat, "do I like it")[0] - scores(chat, "do we like it")[0] == approx(scores(chat, "I")[0])
+
+
 def test_the_i_of_iphone_does_not_answer_the_i_of_a_question():
     index = index_of("Annual leave has 30 days.", "iPhones are for field staff.", *["Keep the room locked."] * 20)
     for query, answer in (("how many days do I have", 0), ("which phone", 1), ("an iPhone", 1), ("my iphone", 1)):

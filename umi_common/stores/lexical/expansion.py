@@ -54,6 +54,11 @@ TYPO_WEIGHT = 0.5
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*")
 FORM_WEIGHT = 0.5
 """Largest factor on the weight of a word's other forms; below 1, so that a text with the word as typed ranks higher."""
+FIRST_PERSON = frozenset(("i", "me", "my"))
+"""Words that tell who speaks in a conversation, and are therefore not in function_words.txt. In a manual, the "I" of
+"how do I reset it" finds "Appendix I"."""
+SPEAKING_SHARE = 0.3
+"""The rows are no conversation if less than this share of them hold "i"."""
 
 
 class _Word(NamedTuple):
@@ -87,8 +92,9 @@ class QueryExpander:
         The query is analysed in its own language, or, if that is not detected or no row has it, in the language of most
         rows. All terms of one word count as one term: weight(term) * idf(rows of term) = weight(word) * idf(sum of the
         rows of its terms). Terms that are guessed weigh `TYPO_WEIGHT` times that, other forms at most `FORM_WEIGHT`
-        times the weight of the word. Of a long query, only the `QUERY_TERMS_MAX` terms with the largest weight * idf
-        are looked up in other languages.
+        times the weight of the word. If few rows say "I", the words of `FIRST_PERSON` weigh as much as function words.
+        Of a long query, only the `QUERY_TERMS_MAX` terms with the largest weight * idf are looked up in other
+        languages.
 
         A date that names its month ("3 March 2026") adds "2026-03-03", the term of all numeric forms of the day, if a
         row holds it. A text that names the month does not get this term: cutting texts into terms would take a third
@@ -97,8 +103,11 @@ class QueryExpander:
         language = self.analyzer.language_of(query)
         own = self.analyzer.of_language(language)
         first = own if own in self.analyzers and language != NOT_FOUND else self.analyzers[0]
-        days = self._held(days_in_words(query))
-        weights = {**first.weighted_terms(query, function_word_weight), **dict.fromkeys(days, 1.0)}
+        weights = {**first.weighted_terms(query, function_word_weight)}
+        spoken = FIRST_PERSON & weights.keys() if first is self.analyzer.of_language(ENGLISH) else frozenset()
+        if spoken and len(spoken) < len(weights) and self._few_speak():
+            weights.update((term, function_word_weight * weights[term]) for term in spoken)
+        weights.update(dict.fromkeys(self._held(days_in_words(query)), 1.0))
         forms = self._other_forms(query, first) if first is self.analyzer.of_language(ENGLISH) else {}
         for term, others in self._compounds(query, first).items():
             forms.setdefault(term, []).extend(others)
@@ -113,6 +122,10 @@ class QueryExpander:
         for term, weight in _largest(*of_forms).items():
             expanded.setdefault(term, weight)
         return {term: weight for term, weight in expanded.items() if weight}
+
+    def _few_speak(self) -> bool:
+        """Whether less than `SPEAKING_SHARE` of the living rows hold "i"."""
+        return self._counts(["i"])["i"] < SPEAKING_SHARE * self.corpus.documents
 
     def _other_forms(self, query: str, analyzer: Analyzer) -> dict[str, list[str]]:
         """Term of an English word of the query -> the terms of the word's other forms; words without any are left out.
