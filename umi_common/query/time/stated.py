@@ -300,5 +300,5 @@ def written(period: TimeRange, zone: tzinfo | None = timezone.utc) -> str:
     start, length = period.start.astimezone(zone), period.end - period.start
     month = MONTHS[start.month - 1]
     others = " ".join(name for name, english in MONTH_NAMES.items() if english == month)
-    date = f"{start.day} {month} {start:%Y-%m-%d %d.%m.}" if length <= LONGEST_DAY else f"{month} {start:%Y %m}"
+    date = f"{start.day} {month} {start:%Y-%m-%d}" if length <= LONGEST_DAY else f"{month} {start:%Y %m}"
     return f"{date} {month[:3]} {others}"
