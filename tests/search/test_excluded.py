@@ -58,6 +58,23 @@ def test_what_a_query_in_another_language_excludes_comes_last(project, question)
                 assert {on[party, id.split()[-1]] for id in found if id.startswith(party)} == {*clouds} - {excluded}
 
 
+def test_a_text_need_not_hold_the_function_words_of_the_query():
+    names, clouds = ("Acorn", "Birch", "Cedar", "Dahlia", "Elm", "Fern", "Gorse", "Hazel"), ("AWS", "Azure", "GCP")
+    texts = {name: f"Project {name} of Calder Paper, cloud: {clouds[at % 3]}." for at, name in enumerate(names)}
+    texts |= {name: f"On the project {name} of the Calder Paper, the cloud is AWS." for name in ("Iris", "Juniper")}
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(name, text) for name, text in texts.items()])
+        found = umi.search("the projects of the Calder Paper, except those on AWS", limit=4).ids
+        assert not any("AWS" in texts[name] for name in found)
+
+
+def test_texts_that_all_lack_what_the_query_excludes_keep_their_order():
+    texts = ("The garden budget.", "The budget of the garden for this year and the next, with notes.", "The terrace.")
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(text, text) for text in texts])
+        assert umi.search("garden budget, except the terrace").ids[0] == texts[0]
+
+
 @pytest.fixture(scope="module")
 def papers():
     """Sixteen papers of each kind and firm."""

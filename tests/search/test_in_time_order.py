@@ -132,6 +132,27 @@ def test_a_change_does_not_pass_the_last_event_or_a_thing_that_the_question_call
         assert umi.search("Where is my new exam in statistics?", now=NOW).ids[0] == said[0]
 
 
+def test_in_a_question_about_a_new_thing_the_word_new_in_a_text_is_no_change():
+    texts = ["A phone.", "A new phone.", "A phone."]
+    pool = Pool.of(list("abc"), lexical=np.full((1, 3), 9.0), age_hours=np.array([30.0, 20.0, 10.0]))
+    chunks = [Chunk(id, text) for id, text in zip(pool.ids, texts, strict=True)]
+    best = Best(STAGE, pool, RankedPool(np.arange(3), np.ones(3), {}), np.arange(3), chunks)
+    assert reorder_by_time(best, query="my new phone", asked="latest", weight=0.5).order.tolist() == [2, 1, 0]
+
+
+def test_a_change_counts_however_many_other_things_have_changed():
+    others = [
+        "The printer on floor two was replaced.",
+        "The gym has changed its opening hours.",
+        "The dentist appointment was postponed.",
+        "The tram line was extended to the lake.",
+    ]
+    said = ["I live in Berlin, near the canal.", *others, "I moved to Paris."]
+    with HybridStore.open() as store:
+        store.add(Chunk(text, text, event_time=NOW - timedelta(days=60 - at)) for at, text in enumerate(said))
+        assert DualRetriever(store).search("Where do I live now?", now=NOW).ids[0] == said[-1]
+
+
 @pytest.mark.parametrize(
     ("query", "answer", "later"),
     [
