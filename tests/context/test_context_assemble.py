@@ -139,6 +139,12 @@ def test_a_kind_with_tokens_of_its_own_is_served_first():
     assert context.stats.coverage == {"code": (1, 1), "text": (1, 2)}
 
 
+def test_a_kind_with_tokens_of_its_own_is_served_first_only_with_these_tokens():
+    code = [hit(id, f"{id} {id} {id}", 0.2, 3, kind="code") for id in ("c", "d")]
+    context = bare([hit("a", "a a a", 0.9, 1), hit("b", "b b b", 0.8, 2), *code], 9, kinds={"code": 3})
+    assert set(context.ids) == {"a", "b", "c"}
+
+
 def test_only_the_wanted_kinds_come_in():
     found = [hit("a", "a a a", 0.9, 1), hit("c", "c c c", 0.1, 3, kind="code")]
     context = bare(found, 100, AssemblyPolicy(kinds=("code",)))
@@ -210,9 +216,9 @@ class TestNeighbours:
         long = hit("t2", "turn 2 says " * 40, 0.9, 1, source="talk", position=2)
         beside = {"t2": (self.turns[1], long.chunk, self.turns[3])}
         policy = AssemblyPolicy(neighbours=1, format="{text}", citation="")
-        hits = [hit("z", "something else", 0.95, 1), long]
+        hits = [hit("z", "something else", 0.95, 1), long, hit("w", "weak", 0.1, 3)]  # so `long` is a strong hit
         context = assemble(hits, budget=TokenBudget(max_total=20), policy=policy, counter=Words(), around=beside)
-        assert context.ids == ["z"]
+        assert context.ids == ["z", "w"]
 
 
 class TestTheBestHit:

@@ -54,6 +54,13 @@ def test_one_clause_in_three_contracts_is_shown_once_and_all_three_are_cited():
     assert context.stats.sources == 3
 
 
+def test_a_long_clause_in_two_contracts_is_cut_once_and_both_are_cited():
+    clause = " ".join(f"word{at}" for at in range(40))
+    both = [hit("a", clause, 0.9, 1, source="Acme"), hit("b", clause, 0.8, 2, source="Borealis")]
+    context = assemble(both, budget=TokenBudget(max_total=100, per_chunk_max=10), counter=Words())
+    assert [(part.ids, [copy.id for copy in part.copies]) for part in context] == [(("a",), ["b"])]
+
+
 def test_every_format_names_the_other_sources():
     def text(form):
         policy = AssemblyPolicy(format=form, citation="")

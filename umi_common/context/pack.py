@@ -92,8 +92,7 @@ class Packing:
         """Add a piece to the chosen ones without changing the counts of tokens."""
         self.chosen.append(piece)
         self.refused.pop(piece.chunk.id, None)
-        if piece.copy_of is None:
-            self._shown.setdefault(piece.key, piece.chunk.id)
+        self._shown.setdefault(piece.key, piece.chunk.id)  # of a copy, the shown chunk was taken before
         self._by_source.setdefault(piece.source, []).append(piece)
 
     def adopt(self, rendered: Rendered) -> bool:
@@ -156,7 +155,7 @@ class Packing:
         start, end = window_to_fit(text, tokens, size, passage)
         head = text[: piece.table_head]
         left = tokens - size(head)
-        head_is_cut_off = 0 < len(head) <= min(start, passage[0])
+        head_is_cut_off = 0 < len(head) <= start
         if not head_is_cut_off or left < tokens / 2:
             return piece.cut(start, end)
         rows = text[len(head) :]
