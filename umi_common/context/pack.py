@@ -164,9 +164,8 @@ class Packing:
         return below if start < end and size(below.text) <= tokens else piece.cut(start + len(head), end + len(head))
 
     def shown_by(self, piece: Piece) -> str | None:
-        """The id of another chosen piece with the same text; None if there is none."""
-        same = self._shown.get(piece.key)
-        return None if same == piece.chunk.id else same
+        """The id of a chosen piece with the text of `piece`, which is not chosen; None if there is none."""
+        return self._shown.get(piece.key)
 
     def _choose_if_fits(self, piece: Piece, limit: int) -> bool:
         """Choose the piece, or record why not; returns whether it was chosen. Cheap tests precede counting tokens."""
