@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from langchain_core.messages import BaseMessage, ChatMessage, MessageLikeRepresentation, convert_to_messages
-from pydantic import BaseModel
 
 from umi_common.errors import InputError
+from umi_common.search.request import is_ordered
 from umi_common.types import utf8_text
 
 
@@ -26,7 +26,7 @@ def as_turns(history: Sequence[str | MessageLikeRepresentation]) -> list[str]:
     Raises:
         InputError: If `history` is one message, or no iterable, or an item cannot be read as a message.
     """
-    if isinstance(history, (str, Mapping, BaseModel)) or not isinstance(history, Iterable):
+    if not is_ordered(history):
         expected = "expected a list of messages or strings, oldest first"
         advice = "; give history.messages" if hasattr(history, "messages") else ""
         if isinstance(history, Mapping) and "messages" in history:  # the state of an agent

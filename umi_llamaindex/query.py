@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -11,13 +11,12 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage, TextBlock
 from llama_index.core.schema import QueryBundle
 from llama_index.core.vector_stores.types import MetadataFilters
-from pydantic import BaseModel
 from typing_extensions import Self
 
 from umi_common.errors import InputError
 from umi_common.filters import Where
 from umi_common.retriever import Strategy
-from umi_common.search.request import Window, end_of, refuse_unknown_options
+from umi_common.search.request import Window, end_of, is_ordered, refuse_unknown_options
 from umi_common.types import utf8_text
 
 TOOL_INPUT = re.compile(r"\A\ninput is (.*)\n\Z", re.DOTALL)
@@ -85,8 +84,7 @@ def history_texts(history: Sequence[str | ChatMessage] | None) -> tuple[str, ...
     """
     if history is None:
         return ()
-    # A ChatMessage and a memory are BaseModels, which iterate over their fields.
-    if isinstance(history, (str, BaseModel, Mapping, Set)) or not isinstance(history, Iterable):
+    if not is_ordered(history):
         advice = "; give memory.get_all()" if hasattr(history, "get_all") else ""
         raise InputError(f"history is {type(history).__name__}; expected a list of strings or ChatMessages{advice}")
     texts = []

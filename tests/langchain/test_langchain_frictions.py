@@ -769,6 +769,11 @@ def test_a_history_object_in_place_of_its_messages_is_refused_with_what_to_give(
     assert retriever.invoke("who met Bob?", history=history.messages)
 
 
+def test_a_set_of_messages_has_no_order_and_is_no_history(retriever):
+    with pytest.raises(InputError, match="history is set; expected a list of messages or strings"):
+        retriever.invoke("who met Bob?", history={"Who is Dora?", "A friend of Bob."})
+
+
 def test_the_state_of_an_agent_in_place_of_its_messages_is_refused_with_what_to_give(retriever):
     with pytest.raises(InputError, match=r'history is dict; .*give history\["messages"\]'):
         retriever.invoke("who met Bob?", history={"messages": [HumanMessage("Who is Dora?")]})

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 from numbers import Real
-from typing import get_args
+from typing import Any, TypeGuard, get_args
 
 import numpy as np
+from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from umi_common.errors import (
@@ -279,9 +280,14 @@ def narrowed(own: Window, asked: Window) -> TimeRange | None:
     return TimeRange(start, end)
 
 
+def is_ordered(history: object) -> TypeGuard[Iterable[Any]]:
+    """Whether a conversation has messages in order: a set has no order, and one message (a dict, a pydantic model) has
+    fields in place of messages."""
+    return isinstance(history, Iterable) and not isinstance(history, (str, Mapping, Set, BaseModel))
+
+
 def _checked_history(history: object) -> tuple[str, ...]:
-    # A set has no order, and iterating over a message {"role": ..., "content": ...} would give the keys alone.
-    if isinstance(history, Iterable) and not isinstance(history, (str, Mapping, Set)):
+    if is_ordered(history):
         messages = tuple(history)
         if all(isinstance(message, str) for message in messages):
             return tuple(map(utf8_text, messages))
