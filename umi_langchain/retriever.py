@@ -32,7 +32,7 @@ from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever, Strategy, Where, store_settings
 from umi_common.search.extra_arms import arms_of
 from umi_common.search.request import Window, checked_limit, checked_relevance, end_of, narrowed, refuse_unknown_options
-from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
+from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, skipped_list
 from umi_common.stores.chroma import ChromaStore
 from umi_common.types import SearchResult, as_utc
 from umi_langchain import _batch
@@ -189,7 +189,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             ConfigError: If an option is unknown or out of range; and as `from_store`.
         """
         given = [*checked_documents(documents), *checked_documents(docs)]
-        skipped: list[SkippedChunk] | None = None if checked_on_invalid(on_invalid) == "raise" else []
+        skipped = skipped_list(on_invalid)
 
         def fill(retriever: Self) -> None:
             chunks = to_chunks(given, retriever.keys, Counter(), search_text, skipped, advice=SKIP_ADVICE)[1]

@@ -30,7 +30,7 @@ from umi_common.search.request import (
     end_of,
     refuse_unknown_options,
 )
-from umi_common.stores.batch_checks import OnInvalid, checked_on_invalid
+from umi_common.stores.batch_checks import OnInvalid, skipped_list
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Hit, SearchResult, utc_now
 from umi_langchain._convert import add_documents, as_documents, to_document
@@ -95,7 +95,7 @@ class UmiVectorStore(SharesStore, VectorStore):
         self._owns_store = store is None
         self._embedding = embedding
         self._search_text = search_text
-        self._skipped = None if checked_on_invalid(on_invalid) == "raise" else []
+        self._skipped = skipped_list(on_invalid)
         self._keys = PlaceKeys(source_key, position_key, time_key)
         self.umi = retriever_over(
             UmiVectorStore,

@@ -34,7 +34,7 @@ from umi_common.retriever import DualRetriever, store_settings
 from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm, arms_of
 from umi_common.search.request import Window, checked_limit, checked_relevance, narrowed, refuse_unlisted
-from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
+from umi_common.stores.batch_checks import OnInvalid, skipped_list
 from umi_common.stores.chroma import ChromaStore
 from umi_common.types import SearchResult, as_utc
 from umi_llamaindex._convert import (
@@ -192,15 +192,14 @@ class UmiRetriever(OpensStore, BaseRetriever):
         """
         nodes = listed(nodes)
         keys = PlaceKeys(source_key, position_key, time_key)
-        skipped: list[SkippedChunk] = []
-        left_out = None if checked_on_invalid(on_invalid) == "raise" else skipped
+        skipped = skipped_list(on_invalid)
 
         def fill(retriever: Self) -> None:
-            store, chunks = retriever.umi.store, to_chunks(nodes, keys, Places(), left_out, advice=SKIP_ADVICE)
+            store, chunks = retriever.umi.store, to_chunks(nodes, keys, Places(), skipped, advice=SKIP_ADVICE)
             if embed_model is not None:
-                add_embedded(store, without_skipped(nodes, skipped), chunks)
+                add_embedded(store, without_skipped(nodes, skipped or ()), chunks)
             origin = partial(node_origin, source_key=source_key)
-            unstored = [nodes[each.place] for each in skipped]
+            unstored = [nodes[each.place] for each in skipped or ()]
             gone = [(node.node_id, stated_origin(node.metadata, node.ref_doc_id, source_key)) for node in unstored]
             add_mirrored(store, chunks, origin, left_out=gone, within=retriever._scope.where, everything=mirror)
 

@@ -39,7 +39,7 @@ from umi_common.retriever import DualRetriever
 from umi_common.runtime.guards import ThreadLimiter
 from umi_common.runtime.losses import warn_once
 from umi_common.search.request import QUERY_BYTES_MAX, checked_limit, end_of, refuse_unknown_options
-from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
+from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, skipped_list
 from umi_common.stores.document_embedder import embedded
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, Hit, utc_now
@@ -159,7 +159,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         super().__init__(stores_text=True)
         self._owns_store = store is None
         self._keys = PlaceKeys(source_key, position_key, time_key)
-        self._skipped = None if checked_on_invalid(on_invalid) == "raise" else []
+        self._skipped = skipped_list(on_invalid)
         self._umi = retriever_over(
             UmiVectorStore,
             store,

@@ -88,7 +88,7 @@ def valid_batch(
     if isinstance(items, (Chunk, Mapping, str)) or not isinstance(items, Iterable):
         raise InvalidChunk(f"chunks is {type(items).__name__}; expected a list of umi_common.Chunk or of dicts")
     batch, vectors = list(items), list(vectors) if isinstance(vectors, Iterator) else vectors
-    if checked_on_invalid(on_invalid) == "skip":
+    if skipped_list(on_invalid) is not None:
         return _without_invalid(batch, vectors, dim)
     chunks = checked_chunks(_as_chunk(index, item) for index, item in enumerate(batch))
     return ValidBatch(chunks, None if vectors is None else checked_vectors(vectors, chunks, dim), ())
@@ -118,11 +118,11 @@ def _without_invalid(batch: list[Any], vectors: Any, dim: int | None) -> ValidBa
     return ValidBatch(chunks, None if rows is None else rows[kept], tuple(skipped))
 
 
-def checked_on_invalid(on_invalid: OnInvalid) -> OnInvalid:
-    """`on_invalid`; raises ConfigError unless it is "raise" or "skip"."""
+def skipped_list(on_invalid: OnInvalid) -> list[SkippedChunk] | None:
+    """A list for the items that "skip" leaves out, None for "raise"; raises ConfigError for any other `on_invalid`."""
     if on_invalid not in get_args(OnInvalid):
         raise ConfigError(f"on_invalid {on_invalid!r:.40}: expected 'raise' or 'skip'")
-    return on_invalid
+    return [] if on_invalid == "skip" else None
 
 
 def _as_chunk(index: int, item: object) -> Chunk:
