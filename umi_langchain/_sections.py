@@ -10,13 +10,11 @@ from umi_common.context.budget import AssemblyPolicy
 from umi_common.context.pieces import HEAD_KEY, LINE_KEY, pieces_of
 from umi_common.context.stitch import stitched
 from umi_common.filters import Comparison, Filter, Not
-from umi_common.frameworks.records import METADATA_ALONE, to_metadata
+from umi_common.frameworks.records import IDS_KEY, METADATA_ALONE, to_metadata
 from umi_common.protocols import Store, chunk_passes
 from umi_common.runtime.losses import log_bug, log_once, warn_once
 from umi_common.types import Chunk, Degradation, Hit, SearchResult, TimeRange
 
-IDS_KEY = "umi_ids"
-"""Metadata key of the ids of a section's chunks, in reading order."""
 REACH = 100
 """Chunks that are read on each side of a hit. If the section may be longer, ALL are read on each side."""
 ALL = 1_000_000

@@ -15,14 +15,13 @@ from pydantic import ConfigDict
 from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, without_layout
 from umi_common.context.pieces import HEAD_KEY, LINE_KEY
 from umi_common.frameworks.options import TakesBudget
-from umi_common.frameworks.records import PlaceKeys
+from umi_common.frameworks.records import IDS_KEY, PlaceKeys
 from umi_common.frameworks.scores import edges_first
 from umi_common.search.passages import assemble_for
 from umi_common.search.request import end_of
 from umi_common.types import Hit, utf8_text
 from umi_langchain._convert import SCORE_KEY, to_chunks
 from umi_langchain._positions import PAGE, START_INDEX, document_source, sources_in_parts
-from umi_langchain._sections import IDS_KEY
 
 
 class UmiCompressor(TakesBudget, BaseDocumentCompressor):

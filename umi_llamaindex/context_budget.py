@@ -19,7 +19,7 @@ from umi_common.context.tokens.counter import Counter, counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
 from umi_common.frameworks.options import TakesBudget
-from umi_common.frameworks.records import METADATA_ALONE, time_in
+from umi_common.frameworks.records import IDS_KEY, METADATA_ALONE, time_in
 from umi_common.frameworks.scores import edges_first
 from umi_common.search.passages import assemble_for
 from umi_common.search.request import end_of
@@ -27,9 +27,6 @@ from umi_common.types import Chunk, Hit, utf8_text
 from umi_llamaindex._convert import START, document_start, is_blank, node_source, node_text, to_node
 from umi_llamaindex.events import NamedInTraces
 from umi_llamaindex.postprocessor import positions_of, scores_of
-
-IDS_KEY = "umi_ids"
-"""Metadata key of the ids of all nodes that were joined into this node."""
 
 
 class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):

@@ -27,6 +27,8 @@ NESTED = ["umi_nested"]
 """Value in place of a nested value, so that filters see a value that is not None."""
 POSITION_END = 2**62
 """Positions from this size on are dropped: a chunk cannot hold them."""
+IDS_KEY = "umi_ids"
+"""Metadata key of the ids of the chunks that were joined into one text, in reading order."""
 IDS_NAMED = 20
 """Largest number of ids in one warning."""
 OFFSET_END = 10**7
