@@ -201,6 +201,29 @@ def test_where_narrows(store, condition):
     assert [hit["metadata"]["speaker"] for hit in found["hits"]] == ["Jonas"]
 
 
+@pytest.mark.parametrize("command", ["search", "explain", "ask"])
+def test_start_and_end_leave_out_passages_of_other_times_and_without_a_time(tmp_path, command):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    for day in ("2026-09-30", "2026-10-01", "2026-10-31", "2026-11-01"):
+        (notes / f"{day} walk.md").write_text(f"The walk of {day} with the dog.")
+    (notes / "undated.md").write_text("The walk without a date with the dog.")
+    run("index", notes, "--store", tmp_path / "store")
+    october = ("--start", "2026-10-01", "--end", "2026-11-01")
+    found = json.loads(run(command, "walk with the dog", "--store", tmp_path / "store", *october, "--json").output)
+    texts = found["context"] if command == "ask" else " ".join(hit["text"] for hit in found["hits"])
+    assert "2026-10-01" in texts and "2026-10-31" in texts
+    assert not any(other in texts for other in ("2026-09-30", "2026-11-01", "without a date"))
+
+
+def test_a_start_that_is_no_date_says_what_one_is(store):
+    done = umi("search", "x", "--start", "yesterday", "--store", store)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "umi: start 'yesterday' is no ISO date or time; expected for example 2024-05-01\n",
+    )
+
+
 @pytest.mark.parametrize("value", [2023, "2023", True, "true", 1.5, "1.5"])
 def test_where_finds_a_number_and_the_same_as_a_string_because_a_shell_has_no_types(tmp_path, value):
     with HybridStore.open(tmp_path / "store") as made:

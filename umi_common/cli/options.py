@@ -34,6 +34,13 @@ WhereOption = Annotated[
         "--where", "-w", help="KEY=VALUE of the metadata, or a filter as JSON; if given several times, all must hold."
     ),
 ]
+StartOption = Annotated[
+    str | None,
+    typer.Option("--start", help="Leave out passages before this ISO date or time (UTC), and passages without a time."),
+]
+EndOption = Annotated[
+    str | None, typer.Option("--end", help="Leave out passages of this time or later, and passages without a time.")
+]
 LimitOption = Annotated[int, typer.Option("--limit", "-k", min=1, max=100, help="Largest number of hits.")]
 DEFAULT_STORE = Path(".umi")
 

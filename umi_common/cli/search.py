@@ -12,8 +12,10 @@ import typer
 from umi_common.cli.options import (
     DEFAULT_STORE,
     ConfigOption,
+    EndOption,
     JsonOption,
     LimitOption,
+    StartOption,
     StoreOption,
     WhereOption,
     opened_retriever,
@@ -24,6 +26,7 @@ from umi_common.context.budget import AssembledContext
 from umi_common.explain import hit_count, one_line, to_text, visible
 from umi_common.filters.tree import shown
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
+from umi_common.frameworks.tools import tool_window
 from umi_common.retriever import DualRetriever
 from umi_common.types import Hit, SearchResult
 
@@ -47,13 +50,15 @@ def search(
     query: QueryArgument,
     store: StoreOption = DEFAULT_STORE,
     where: WhereOption = None,
+    start: StartOption = None,
+    end: EndOption = None,
     limit: LimitOption = 5,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
     """Find passages and show why each was found."""
     with opened_retriever(store, config) as umi:
-        result = umi.search(query, limit=limit, where=where_of(where))
+        result = umi.search(query, limit=limit, where=where_of(where), time_range=tool_window(start, end))
         _print_unknown_keys(umi, result, where)
     if json:
         print_json(as_data(result))
@@ -69,6 +74,8 @@ def explain(
     html: HtmlOption = None,
     store: StoreOption = DEFAULT_STORE,
     where: WhereOption = None,
+    start: StartOption = None,
+    end: EndOption = None,
     limit: LimitOption = 10,
     tokens: TokensOption = 2_000,
     config: ConfigOption = None,
@@ -76,9 +83,9 @@ def explain(
 ) -> None:
     """Show how a result was computed: every rank, chunks left out, durations, and the context that `umi ask` packs."""
     with opened_retriever(store, config) as umi:
-        result = umi.search(query, limit=limit, where=where_of(where))
+        result = umi.search(query, limit=limit, where=where_of(where), time_range=tool_window(start, end))
         _print_unknown_keys(umi, result, where)
-        packed = umi.get_context(query, budget=tokens, where=where_of(where))
+        packed = umi.get_context(query, budget=tokens, where=where_of(where), time_range=tool_window(start, end))
     if html is not None:
         result.explain(html, context=packed)
     if json:
@@ -96,12 +103,14 @@ def ask(
     context: ContextOption = False,
     tokens: TokensOption = 2_000,
     where: WhereOption = None,
+    start: StartOption = None,
+    end: EndOption = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
     """Print a prompt with the best passages that fit. umi asks no LLM: pipe the prompt into yours."""
     with opened_retriever(store, config) as umi:
-        packed = umi.get_context(query, budget=tokens, where=where_of(where))
+        packed = umi.get_context(query, budget=tokens, where=where_of(where), time_range=tool_window(start, end))
         _print_unknown_keys(umi, packed, where)
     if json:
         print_json({"query": query, **_context_data(packed), "degraded": [asdict(loss) for loss in packed.degraded]})
