@@ -10,12 +10,14 @@ from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from langchain_classic.retrievers import MultiQueryRetriever
+from langchain_classic.chains import create_retrieval_chain
+from langchain_classic.retrievers import ContextualCompressionRetriever, EnsembleRetriever, MultiQueryRetriever
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import ConfigurableField, RunnableLambda
 
+from umi_common.errors import EmptyQuery
 from umi_common.ranking.mmr import mmr
 from umi_langchain import UmiCompressor, UmiRetriever, UmiVectorStore, create_umi_tool
 
@@ -108,6 +110,43 @@ def test_ensemble_documents_carry_scores_and_runs_carry_tracing_parameters():
     scores = [document.metadata["relevance_score"] for document in retriever.invoke("apple")]
     assert scores == sorted(scores, reverse=True)
     assert retriever._get_ls_params()["ls_retriever_name"] == "umi"
+
+
+def test_ensemble_returns_the_hits_of_all_its_retrievers_where_umi_returns_k():
+    texts = [f"apple {number}" for number in range(6)]
+    halves = [RunnableLambda(lambda query, at=at: [Document(text) for text in texts[at : at + 3]]) for at in (0, 3)]
+    assert len(EnsembleRetriever(retrievers=halves).invoke("apple")) == 6
+    assert len(made(*texts, k=3).invoke("apple")) == 3
+
+
+def test_ensemble_searches_for_a_blank_query_where_umi_raises():
+    always = RunnableLambda(lambda query: [Document("red apple")])
+    assert len(EnsembleRetriever(retrievers=[always]).invoke(" ")) == 1
+    with pytest.raises(EmptyQuery, match="query is empty"):
+        made("red apple").invoke(" ")
+
+
+# Chains
+
+
+def test_history_aware_the_messages_are_searched_without_an_llm():
+    retriever = made("Refunds are paid to the card.", "Refunds above 500 need a lead.", "The garden above the wall.")
+    found = RunnableLambda(lambda asked: retriever.invoke(asked["input"], history=asked["chat_history"]))
+    chain = create_retrieval_chain(found, RunnableLambda(lambda given: given["context"][0].page_content))
+    talk = [("human", "How are refunds paid?"), ("ai", "To the card.")]
+    answered = chain.invoke({"input": "and above that?", "chat_history": talk})
+    assert ids(retriever.invoke("and above that?"))[0] == "d2"  # the garden
+    assert answered["answer"].startswith("Refunds")
+
+
+def test_compression_options_of_a_call_reach_the_retriever_where_configurable_fields_do_not():
+    retriever = made("red apple", "green apple", metadatas=[{"user": "ann"}, {"user": "bob"}])
+    field = retriever.configurable_fields(filter=ConfigurableField(id="filter"))
+    compressing = ContextualCompressionRetriever(base_retriever=field, base_compressor=UmiCompressor(budget=100))
+    assert ids(compressing.invoke("apple", filter={"user": "bob"})) == ["d1"]
+    configured = {"configurable": {"filter": {"user": "bob"}}}
+    assert ids(field.invoke("apple", configured)) == ["d1"]
+    assert sorted(ids(compressing.invoke("apple", configured))) == ["d0", "d1"]  # LangChain passes on callbacks alone
 
 
 # MultiQueryRetriever
