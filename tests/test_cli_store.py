@@ -431,6 +431,14 @@ def test_a_question_without_quotation_marks_is_told_to_have_them(tmp_path):
     assert "(do they want?); put a question of several words in quotation marks. See: " in done.stderr
 
 
+@pytest.mark.parametrize("command", ["status", "verify", "repair", "rebuild"])
+def test_a_store_without_its_option_is_told_to_have_it(store, command):
+    done = umi(command, store)
+    assert done.returncode == 2
+    assert "; name the store with --store. See: " in done.stderr
+    assert "quotation marks" not in done.stderr
+
+
 @pytest.mark.parametrize("condition", ["speaker", "year>=2023", "year > 2023", "year!=2023", "year==2023"])
 def test_a_condition_that_is_none_says_what_one_is(store, condition):
     done = umi("search", "x", "--where", condition, "--store", store)

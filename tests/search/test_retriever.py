@@ -278,7 +278,7 @@ def test_a_python_prompt_shows_a_retriever_by_its_store_and_a_result_by_its_ids(
 
 
 def test_a_result_shows_itself_as_text_html_page_and_frame(store, tmp_path):
-    store.add([Chunk("evil", "Acme <script>alert(1)</script>", source="<b>")])
+    store.add([Chunk("evil", "Acme <script>alert(1)</script>", source="<b>", metadata={"page": 3})])
     result = DualRetriever(store).search("Acme accounting")
     assert "acme-1" in str(result)
     assert "BM25" in str(result)
@@ -289,6 +289,7 @@ def test_a_result_shows_itself_as_text_html_page_and_frame(store, tmp_path):
     frame = result.to_frame()
     assert list(frame["id"]) == result.ids
     assert list(frame["relevance"]) == [hit.relevance for hit in result]
+    assert frame.set_index("id")["metadata"]["evil"] == {"page": 3}
     assert json.loads(frame[["rank", "score"]].to_json())
 
 

@@ -18,6 +18,11 @@ from umi_common.errors import UmiError
 from umi_common.explain import one_line
 
 WRONG_USAGE = 2
+EXTRA_ARGUMENT = {
+    "query": "; put a question of several words in quotation marks",
+    "--store": "; name the store with --store",
+}
+"""What to do about an argument too many: the first whose argument or option the command has."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -88,8 +93,9 @@ def main() -> None:
             raise SystemExit(WRONG_USAGE) from error
         path = "umi" if context is None else context.command_path
         message = usage().rstrip(".")
-        if message.startswith("Got unexpected extra argument"):
-            message += "; put a question of several words in quotation marks"
+        if context is not None and message.startswith("Got unexpected extra argument"):
+            names = {name for parameter in context.command.params for name in parameter.opts}
+            message += next((hint for name, hint in EXTRA_ARGUMENT.items() if name in names), "")
         _end(f"{message}{'' if message.endswith('?') else '.'} See: {path} --help", WRONG_USAGE)
     raise SystemExit(code if isinstance(code, int) else 0)
 

@@ -12,6 +12,7 @@ from umi_common.explain.bars import arm_bars, bar, largest_scores, left_out, los
 from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import Step, rank_path, steps
 from umi_common.explain.texts import escaped
+from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.types import Hit, SearchResult
 
 STYLE = """
@@ -93,7 +94,7 @@ def to_frame(result: SearchResult) -> Any:
 
     Columns: rank, id, score, relevance, source, event_time; `<arm>_rank_<variation>` and `<arm>_score_<variation>` for
     each arm ("lexical", "dense" or an extra one) and each query variation, whose number is 0 for the query itself;
-    `after_<stage>` with the score after each stage; text.
+    `after_<stage>` with the score after each stage; metadata, a dict; text.
 
     Raises:
         MissingExtra: Without pandas.
@@ -106,7 +107,7 @@ def to_frame(result: SearchResult) -> Any:
             row[f"{signal.arm}_rank_{signal.variation}"] = signal.rank
             row[f"{signal.arm}_score_{signal.variation}"] = signal.score
         row.update({f"after_{name}": score for name, score in hit.stages.items()})
-        row["text"] = hit.chunk.text
+        row.update(metadata=to_metadata(hit.chunk, METADATA_ALONE), text=hit.chunk.text)
         rows.append(row)
-    columns = None if rows else ["rank", "id", "score", "relevance", "source", "event_time", "text"]
+    columns = None if rows else ["rank", "id", "score", "relevance", "source", "event_time", "metadata", "text"]
     return optional_module("pandas", "pandas", "notebooks").DataFrame(rows, columns=columns)
