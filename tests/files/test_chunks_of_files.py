@@ -506,6 +506,20 @@ def test_a_sheet_with_many_columns_names_the_column_of_each_value(file, separato
     assert "sensor: S3\n" in found and not any("empty" in text for text in texts)
 
 
+def test_separators_inside_quoted_names_of_columns_separate_no_fields(file):
+    names = [f'"How often, when, and where do you use part {n}?"' for n in range(30)]
+    rows = [[f'"answer {row}-{n}"' for n in range(30)] for row in range(4)]
+    text = "\n".join(chunk.text for chunk in chunks_of(file("survey.csv", "\n".join(map(";".join, [names, *rows])))))
+    assert all(f"use part {n}?: answer {row}-{n}\n" in f"{text}\n" for row in range(4) for n in range(30))
+
+
+def test_a_sheet_without_a_head_repeats_none_of_its_texts(file):
+    rows = [f'"{n}","Report {n}","{"The market falls with rising prices. " * 15}"' for n in range(20)]
+    text = "\n".join(rows)
+    chunks = chunks_of(file("news.csv", text))
+    assert [chunk.text for chunk in chunks] == rows
+
+
 @pytest.mark.parametrize("rows", ["", "1," + "x" * 200_000])
 def test_a_sheet_with_many_columns_that_has_no_rows_or_a_huge_field_is_read_as_it_is(file, rows):
     head = ",".join(f"metric_{n}" for n in range(200))

@@ -239,7 +239,7 @@ def _sheet(path: Path, text: str, separators: str) -> Iterator[Passage]:
     tables = [Table.of_sheet(text, separators)]
     if len(tables[0].head) > HEAD_SHARE * PASSAGE_CHARACTERS:
         with suppress(csv.Error):  # a field has more than 100,000 characters: the text is read as it is
-            text, tables = sheet_text(text, tables[0].start, separators)
+            text, tables = sheet_text(text, tables[0], separators)
     return _named_passages(path, text, tables=tables)
 
 

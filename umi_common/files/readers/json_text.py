@@ -20,6 +20,9 @@ OUTPUT_CHARACTERS = 1_000
 """Number of characters that are read of each output of a notebook's cell."""
 HEAD_LINES = 2
 """Number of lines of a record, mostly its id and its name, that each later passage of the record repeats."""
+NAME_CHARACTERS = 100
+"""Largest number of characters of a column's name. A first row with a longer text is no head: the sheet has none."""
+_QUOTED = re.compile('"[^"]*"')
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 """The beginning of a surrogate as JSON escapes it: "\\ud83d"."""
 _BARE_OBJECT = re.compile(r"<[\w.]+ object(?: at \w+)?>")
@@ -56,31 +59,33 @@ def _records_in(value: Any, name: str) -> Iterator[tuple[bool, Sequence[str]]]:
         yield False, [*value_lines(value, name)]
 
 
-def sheet_text(text: str, start: int, separators: str) -> tuple[str, list[Table]]:
+def sheet_text(text: str, table: Table, separators: str) -> tuple[str, list[Table]]:
     """The rows of a sheet as records, a line "column: value" for each cell that is not blank; see `text_of_records`.
+
+    A sheet without rows, or with a name of more than NAME_CHARACTERS, is returned as it is.
 
     Args:
         text: The text of a CSV or TSV file.
-        start: Index at which the row with the names of the columns begins.
+        table: Its `Table.of_sheet`.
         separators: The characters that may separate two fields.
 
     Raises:
         csv.Error: If a field has more characters than `csv.field_size_limit()`.
     """
-    separator = max(separators, key=text[start:].partition("\n")[0].count)
+    separator = max(separators, key=_QUOTED.sub("", text[table.start : table.rows_start]).count)
     names, *rows = csv.reader(
-        io.StringIO(text[start:], newline=""),
+        io.StringIO(text[table.start :], newline=""),
         delimiter=separator,
         quoting=csv.QUOTE_NONE if text.count('"') % 2 else csv.QUOTE_MINIMAL,
     )
-    if not rows:
-        return text, []
+    if not rows or max(map(len, names)) > NAME_CHARACTERS:
+        return text, [table]
     records = (
         [*(f"{name}: {cell}" if name else cell for name, cell in zip_longest(names, row, fillvalue="") if cell.strip())]
         for row in rows
     )
     return text_of_records(
-        [(False, text[:start].splitlines()), *((True, [*record, ""]) for record in records if record)]
+        [(False, text[: table.start].splitlines()), *((True, [*record, ""]) for record in records if record)]
     )
 
 
