@@ -386,6 +386,13 @@ def test_each_passage_of_an_item_with_many_inner_items_begins_with_the_item():
             assert f"- Floor {room}\n  - Room {room}" in passage
 
 
+@pytest.mark.parametrize("inner", ["", "  - Close the tap\n"])
+def test_a_long_item_of_a_list_is_cut_after_its_sentences_and_not_inside_of_them(inner):
+    paragraph = "  The boiler must be cold before the\n  valve is turned.\n" * 30
+    texts = in_passages(f"To stop the boiler:\n\n- Turn the valve\n{inner}\n{paragraph}\n- Wait\n")
+    assert len(texts) == 2 and all(text.endswith(("valve is turned.", "- Wait")) for text in texts)
+
+
 @pytest.mark.parametrize("between", ["And so on.\n\n", "# Next\n", "```sh\n- no item\n```\n", "| a |\n"])
 def test_a_list_ends_at_the_next_paragraph_heading_or_code(between):
     text = f"Buy:\n\n- {'Milk. ' * 100}\n- {'Tea. ' * 100}\n\n{between}{'Nothing. ' * 150}"

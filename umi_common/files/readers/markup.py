@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from umi_common.files.readers.passages import Heading, Table
+from umi_common.files.readers.passages import ITEM_BREAKS, Heading, Table
 
 _FENCED_CODE = re.compile(r"^[ ]{0,3}(`{3,}|~{3,}).*?(?:^[ ]{0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
 MARKDOWN_ENDINGS = (".md", ".markdown", ".mdx", ".qmd", ".rmd")
@@ -126,7 +126,7 @@ def _items_with_items(text: str, start: int, end: int) -> Iterator[Table]:
         if inner := [*_INNER_ITEM.finditer(text, item, stop)]:
             ends = [each.start() for each in inner]
             table = Table.of(text, item, ends[0], stop)
-            yield table._replace(head=table.head + inner[0][1], row_ends=[*ends, stop])
+            yield table._replace(head=table.head + inner[0][1], row_ends=[*ends, stop], breaks=ITEM_BREAKS)
 
 
 def _introduced_list(text: str, start: int, end: int) -> Iterator[Table]:
@@ -137,7 +137,8 @@ def _introduced_list(text: str, start: int, end: int) -> Iterator[Table]:
     is_whole = first == 0 or "\n\n" in above
     if is_whole and lead_in.rstrip("*_ ").endswith((":", "：")):
         ends = [item.start() for item in _ITEM.finditer(text, start, end)]
-        yield Table.of(text, first + len(above) - len(lead_in), start, end)._replace(row_ends=[*ends, end])
+        table = Table.of(text, first + len(above) - len(lead_in), start, end)
+        yield table._replace(row_ends=[*ends, end], breaks=ITEM_BREAKS)
 
 
 def front_matter_dates(text: str) -> dict[str, str]:

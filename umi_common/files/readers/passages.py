@@ -30,8 +30,9 @@ German, a day."""
 BREAKS = (re.compile(r"\n[ \t]*\n\s*"), _SENTENCE_END, re.compile(r"\n"), _SENTENCE_END, re.compile(r"\s+"))
 """Patterns after which a text that is too long is cut: blank lines; then, in pieces that are still too long, ends of
 sentences, ends of lines, and white space."""
-ROW_BREAKS = 2
-"""Index in BREAKS of the first pattern by which a table is cut: line breaks, then ends of sentences in a long row."""
+ROW_BREAKS, ITEM_BREAKS = 2, 0
+"""Index in BREAKS of the first pattern by which a table is cut: line breaks, then ends of sentences in a long row. An
+item of a list may have paragraphs, and is cut like other text."""
 TITLE_ROWS_MAX = 5
 """Largest number of rows above the head of a CSV or TSV file, such as a title and a blank line."""
 _LEAD_IN = re.compile(r"[^\n]*[\w:?：？][*_`\"'”’)\]]*[ \t]*\n[ \t]*\n\s*")
@@ -69,6 +70,8 @@ class Table(NamedTuple):
     "": they repeat no head."""
     row_ends: Sequence[int] = ()
     """Index after each row, including the rows of the head, in rising order; (): each line is a row."""
+    breaks: int = ROW_BREAKS
+    """Index in BREAKS of the first pattern by which a row that is too long is cut."""
 
     @classmethod
     def of_sheet(cls, text: str, separators: str) -> Table:
@@ -256,9 +259,9 @@ def _pieces_with_tables(text: str, section: Span, tables: Sequence[Table], size:
             ends = table.row_ends[bisect_right(table.row_ends, table.rows_start) : bisect_left(table.row_ends, stop)]
             first_end = ends[0] if ends else text.find("\n", table.rows_start, stop) + 1 or stop
             head_end = first_end if first_end - table.start <= size else min(table.rows_start, stop)
-            yield from _pieces(text, (table.start, head_end), size, ROW_BREAKS)
+            yield from _pieces(text, (table.start, head_end), size, table.breaks)
             for row in pairwise(sorted({head_end, first_end, *ends[1:], stop})):
-                yield from _pieces(text, row, size - len(table.head), ROW_BREAKS)
+                yield from _pieces(text, row, size - len(table.head), table.breaks)
         at = stop
     yield from _pieces(text, (at, end), size - len(_head(tables, at)), 0)
 
