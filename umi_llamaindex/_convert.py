@@ -111,7 +111,7 @@ def to_chunks(
                 keys=keys,
                 source=source,
                 position=position,
-                search_text=node.get_content(MetadataMode.EMBED),
+                search_text=_with_sorted_sets(node).get_content(MetadataMode.EMBED),
             )
             if skipped is not None and chunk.id in taken:
                 raise InvalidChunk(f"id {chunk.id!r:.80} comes twice in this batch; the first is kept")
@@ -125,6 +125,15 @@ def to_chunks(
         taken.add(chunk.id)
         chunks.append(chunk)
     return chunks
+
+
+def _with_sorted_sets(node: BaseNode) -> BaseNode:
+    """The node, or a copy with sorted lists for sets in its metadata: another process may show a set in another order,
+    and would embed the text again."""
+    lists = {
+        key: sorted(value, key=repr) for key, value in node.metadata.items() if isinstance(value, (set, frozenset))
+    }
+    return node.model_copy(update={"metadata": node.metadata | lists}) if lists else node
 
 
 def check_node(index: int, node: object, holder: str = "TextNode(text=...)") -> None:

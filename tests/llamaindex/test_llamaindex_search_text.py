@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 from llama_index.core.schema import MetadataMode, TextNode
 
 from umi_llamaindex import UmiQuery, UmiRetriever, UmiVectorStore
@@ -54,3 +58,24 @@ def test_what_is_embedded_is_what_llamaindex_embeds(embed_model):
     finally:
         type(embed_model)._get_text_embeddings = embed
     assert seen == [node.get_content(MetadataMode.EMBED) for node in NODES]
+
+
+def test_a_set_in_the_metadata_is_searched_as_the_same_text_in_every_process():
+    program = """
+from llama_index.core.schema import TextNode
+from umi_common.frameworks.records import PlaceKeys
+from umi_llamaindex._convert import to_chunks
+node = TextNode(id_="a", text="It lasts.", metadata={"tags": {"roof", "tiles", "slate", "gutter"}, "n": frozenset("ba")})
+print(to_chunks([node], PlaceKeys())[0].search_text)
+"""
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert texts == {"tags: ['gutter', 'roof', 'slate', 'tiles']\nn: ['a', 'b']\n\nIt lasts.\n"}
