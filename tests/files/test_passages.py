@@ -422,3 +422,16 @@ def test_a_paragraph_that_is_too_long_to_be_repeated_is_not_put_above_a_list():
 
 def test_a_word_of_a_pdf_as_long_as_the_file_is_read_at_once():
     assert without_divided_words(["a" * 300_000 + "-\nb"]) == ["a" * 300_000 + "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("A BERT-\nbased model. BERT is based on text.", "A BERT-based model."),
+        ("An infor-\nmation. Such information is in formation.", "An information."),
+        ("The in-\nformation. It is in formation, as information.", "The information."),
+        ("The repre-\nsentatives of the town.", "The representatives"),
+    ],
+)
+def test_a_hyphen_at_the_end_of_a_line_of_a_pdf_stays_between_two_words(text, read):
+    assert without_divided_words([text])[0].startswith(read)

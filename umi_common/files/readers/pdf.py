@@ -26,7 +26,7 @@ _DIVIDED = re.compile(
     r"(?<![\w-])([\w-]*[^\W\d_])([-\u2010\u00ad])[ ]*\n[ ]*(?!(?:and|or|to|und|oder|bis)\b)([^\W\d_][\w-]*)"
 )
 """A word that a hyphen divides at the end of a line. In "Ein- und Ausgang" the hyphen divides no word."""
-_HYPHENATED = re.compile(r"(?<!\w)\w+(?:-\w+)+")
+_HYPHENATED, _WORD = re.compile(r"(?<!\w)\w+(?:-\w+)+"), re.compile(r"\w+")
 
 
 class PdfPages(NamedTuple):
@@ -43,17 +43,22 @@ class PdfPages(NamedTuple):
 def without_divided_words(pages: Iterable[str]) -> list[str]:
     """The pages with each divided word in one line: "repre-\\nsentatives" becomes "representatives".
 
-    The hyphen is kept if the document has the word with a hyphen elsewhere ("well-known"), or if the part before it is
-    one letter or has a hyphen, too ("state-of-the-art"). A second part with a capital letter is left as it is.
+    The hyphen is kept if the document has the word with a hyphen elsewhere ("well-known"), if it does not have the word
+    without one, but both parts as words ("BERT-based"), or if the part before it is one letter or has a hyphen, too
+    ("state-of-the-art"). A second part with a capital letter is left as it is.
     """
     pages = list(pages)
-    hyphenated = {word.lower() for page in pages for word in _HYPHENATED.findall(page)}
+    others = [_DIVIDED.sub(" ", page).lower() for page in pages]
+    hyphenated = {word for page in others for word in _HYPHENATED.findall(page)}
+    words = {word for page in others for word in _WORD.findall(page)}
 
     def joined(found: re.Match[str]) -> str:
         first, sign, second = found.groups()
         if not second[0].islower():
             return found[0]
-        is_compound = len(first) == 1 or "-" in first or f"{first}-{second}".lower() in hyphenated
+        parts = {first.lower(), second.lower()}
+        is_compound = parts <= words and (first + second).lower() not in words
+        is_compound |= len(first) == 1 or "-" in first or f"{first}-{second}".lower() in hyphenated
         return f"{first}-{second}" if sign == "-" and is_compound else first + second
 
     return [_DIVIDED.sub(joined, page) for page in pages]
