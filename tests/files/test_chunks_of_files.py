@@ -506,6 +506,12 @@ def test_a_sheet_with_many_columns_names_the_column_of_each_value(file, separato
     assert "sensor: S3\n" in found and not any("empty" in text for text in texts)
 
 
+def test_a_blank_name_of_the_first_column_of_a_tsv_moves_no_value_to_another_column(file):
+    rows = [["", *(f"metric_{n}" for n in range(100))], ["S0", *(str(1000 + n) for n in range(100))]]
+    (text, *_) = [chunk.text for chunk in chunks_of(file("wide.tsv", "\n" + "\n".join(map("\t".join, rows))))]
+    assert text.startswith("S0\nmetric_0: 1000\nmetric_1: 1001\n")
+
+
 def test_separators_inside_quoted_names_of_columns_separate_no_fields(file):
     names = [f'"How often, when, and where do you use part {n}?"' for n in range(30)]
     rows = [[f'"answer {row}-{n}"' for n in range(30)] for row in range(4)]

@@ -84,7 +84,7 @@ class Table(NamedTuple):
         Args:
             separators: The characters that may separate two fields.
         """
-        start = len(text) - len(text.lstrip())
+        start = text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1  # a line may begin with the tab of a blank cell
         marks = re.compile("\n" if text.count('"') % 2 else '["\n]')
         quoted, ends = False, list[int]()
         for mark in marks.finditer(text, start):
