@@ -321,3 +321,12 @@ def test_no_two_periods_break_a_search_that_joins_them(join: str, zone: timezone
         for last in ENDS:
             for now in (NOW, datetime(2, 1, 1, tzinfo=timezone.utc), datetime(9998, 12, 31, tzinfo=timezone.utc)):
                 find_time(join.format(first, last), now.astimezone(zone))
+
+
+@pytest.mark.parametrize("query", ["notes from November about the heating", "letters of November to the landlord"])
+def test_a_month_after_from_or_of_is_a_period_within_a_query_too(query: str) -> None:
+    found = find_time(query, NOW)
+    assert found is not None
+    assert (found.range.start, found.range.end) == tuple(
+        datetime(NOW.year - 1, month, 1, tzinfo=timezone.utc) for month in (11, 12)
+    )

@@ -107,8 +107,8 @@ def index(
 def _print(report: Report, store: Path, chunks_in_store: int) -> None:
     unread = 0 if report.stopped else report.files - report.indexed - report.unchanged
     counts = {"skipped": unread, "outdated": report.outdated, "removed": report.removed}
-    others = "".join(f", {count} {name}" for name, count in counts.items() if count)
-    read = f"{report.indexed} indexed as {with_count(report.chunks, 'chunk')}, {report.unchanged} unchanged"
+    others = "".join(f", {count:,} {name}" for name, count in counts.items() if count)
+    read = f"{report.indexed:,} indexed as {with_count(report.chunks, 'chunk')}, {report.unchanged:,} unchanged"
     files, held = with_count(report.files, "file"), with_count(chunks_in_store, "chunk")
     typer.echo(f"{files}: {read}{others}; {store} holds {held}")
     text = {kind: count for kind, count in report.left_out.items() if kind not in NOT_TEXT}

@@ -171,6 +171,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "winter 2021/22": rf"{_SEASON} (?:of )?{_Y}(?P<until>[/\u2013-](?:\d\d)?\d\d)",
         "in March": rf"(?:{_IN}|as of |{_PART_OF})(?:{_LONG_MONTH}|{_QUARTER})",
         "July": r"(?P<month>january|february|(?<=of\s)march|july|(?:sept|nov|dec)ember|october)(?=\W*$)",
+        "from November": r"(?:from|of) (?P<month>january|february|july|(?:sept|nov|dec)ember|october)(?! \d)",
         "in the summer": rf"(?:(?:in|during|over|since) the |{_PART_OF}){_SEASON}",
         "at Easter": rf"(?:on|at|over|around|during|since|before|after|for|from|between) {_HOLIDAY}",
         "two years ago, at Christmas": rf"(?:(?:in|of) {_ANY_YEAR}|{_RELATIVE_YEAR}),? (?:in|at|on|over) (?:the )?"
