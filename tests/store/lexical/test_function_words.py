@@ -60,6 +60,12 @@ def test_where_no_text_speaks_the_i_of_a_question_is_a_function_word():
     assert scores(manual, "how do I reset it")[1] == approx(scores(manual, "I")[1] / 2)
 
 
+def test_the_i_behind_a_content_word_is_a_number_and_counts_in_full():
+    kings = index_of("King Louis I ruled until 1848", "King Louis II ruled", *["Keep the room locked."] * 20)
+    for query in ("king louis i", "who was King Louis I"):
+        assert scores(kings, query)[0] - scores(kings, "king louis")[0] == approx(scores(kings, "I")[0]), query
+
+
 def test_where_many_texts_speak_i_counts_in_full():
     chat = index_of("I like tea", "you like tea", "I like rice")
     assert scores(chat, "do I like it")[0] - scores(chat, "do we like it")[0] == approx(scores(chat, "I")[0])

@@ -104,7 +104,7 @@ class QueryExpander:
         own = self.analyzer.of_language(language)
         first = own if own in self.analyzers and language != NOT_FOUND else self.analyzers[0]
         weights = {**first.weighted_terms(query, function_word_weight)}
-        spoken = FIRST_PERSON & weights.keys() if first is self.analyzer.of_language(ENGLISH) else frozenset()
+        spoken = _first_person(query) & weights.keys() if first is self.analyzer.of_language(ENGLISH) else frozenset()
         if spoken and len(spoken) < len(weights) and self._few_speak():
             weights.update((term, function_word_weight * weights[term]) for term in spoken)
         weights.update(dict.fromkeys(self._held(days_in_words(query)), 1.0))
@@ -251,6 +251,14 @@ class QueryExpander:
         """The number of living rows that hold each term."""
         distinct_terms = list(dict.fromkeys(terms))
         return dict(zip(distinct_terms, self.corpus.frequencies(distinct_terms), strict=True)) if distinct_terms else {}
+
+
+def _first_person(query: str) -> frozenset[str]:
+    """The words of `FIRST_PERSON`, without "i" if one in the query is a Roman number: it follows a word that is no
+    function word, as in "Type I error"."""
+    words = re.findall(r"\w+", query.lower())
+    is_number = any(word == "i" and before not in all_function_words() for before, word in pairwise(words))
+    return FIRST_PERSON - {"i"} if is_number else FIRST_PERSON
 
 
 def _in_other_languages(
