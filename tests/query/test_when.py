@@ -263,7 +263,7 @@ def test_a_leap_day_without_a_year_is_the_latest_that_there_was(now: tuple[int, 
     "query, text",
     [
         ("Termin am 2. Oktober", "[24.09.25] Jonas: Heizungsableser kommt am 02.10. um 9:15"),
-        ("Zahnarzt am 5. Juli", "Zahnarzt 5.7., Friseur 12.7."),
+        ("Zahnarzt am 5. Juli", "Termine:\n05.07. Zahnarzt\n12.07. Friseur"),
         ("what was repaired on 17 February", "Potholes reported on 3/2, repaired on 17/2."),
         ("dinner on 28 November", "28/11 dinner with Iris"),
     ],
@@ -282,6 +282,9 @@ def test_a_text_may_state_a_day_in_digits_without_a_year(query: str, text: str):
         ("on 24 July", "support is open 24/7"),
         ("on 2 October", "Table 2.10, section 2.10.1"),
         ("on 17 February", "lens 17/2.8, 17/20 points"),
+        ("on 17 February", "Room 17/2, rated 17/2 by invoice 17/2"),
+        ("on 16 September", "a 16/9 screen"),
+        ("on 3 November", "We run Python 3.11. It is fast, see section 3.11."),
     ],
 )
 def test_other_digits_with_points_or_slashes_state_no_day(query: str, text: str):

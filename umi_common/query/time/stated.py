@@ -2,7 +2,7 @@
 
 A text may state "12 March 2023", "12-Mar-23", "12MAR23", "12/03/23", "2023-03-12", "20230312", "Mar. 2023", "03/2023",
 "Q1 2023", "1Q23", "2023" and, in a period of at most a month, "12 March", or "12/03" at the beginning of a line; in a
-period of a day, also "12.03." or "17/2". "FY24" is read as the calendar year 2024, "1990s" as 1990. The names of months
+period of a day, also "am 12.03." or "on 17/2". "FY24" is read as the calendar year 2024, "1990s" as 1990. The names of months
 are read in English, German, French, Spanish, Italian, Portuguese and Dutch ("12 de marzo de 2023"), and dates in
 Chinese and Japanese ("2023年3月12日").
 """
@@ -22,7 +22,7 @@ from umi_common.query.time.dates import of_year
 from umi_common.query.time.grammar import MONTH, MONTH_START, YEAR
 from umi_common.query.time.other_languages import MONTH_NAMES
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import DAY_ORDINALS, DECADES, MONTHS, WEEKDAYS, Words
+from umi_common.query.time.vocabulary import BEFORE_DATE, DAY_ORDINALS, DECADES, MONTHS, WEEKDAYS, Words
 from umi_common.types import TimeRange
 
 CHARACTERS_READ = 100_000
@@ -109,16 +109,20 @@ _CHINESE_DATE = re.compile(r"(\d{4})年(\d\d?)月(?:(\d\d?)[日号號])?")
 _CHINESE_DAY = re.compile(r"(?<!\d)(0?[1-9]|1[0-2])月(\d\d?)[日号號]")
 """Dates in Chinese and Japanese, with and without a year."""
 _DAY_IN_DIGITS = re.compile(
-    r"(?<![\w.,/-])(?:(?P<day>[0-3]?\d)\.(?P<month>0?[1-9]|1[0-2])\.(?!\d)"
-    r"|(?P<d>1[3-9]|2\d|3[01])/(?P<m>0?[1-9]|1[0-2])(?!\w|[/%]|[.,]\d)(?<!24/7))"
+    r"(?P<before>\b(?:am|vom|zum|bis|ab|seit|de[mnr])\s|(?m:^)(?=\d\d\.\d\d))"
+    r"(?P<day>[0-3]?\d)\.(?P<month>0?[1-9]|1[0-2])\.(?!\d)"
+    rf"|(?P<word>\b(?:on|by|until|since|{BEFORE_DATE})\s)"
+    r"(?P<d>1[3-9]|2\d|3[01])/(?P<m>0?[1-9]|1[0-2])(?!\w|[/%]|[.,]\d)",
+    re.IGNORECASE,
 )
-"""A day before its month, without a year: 12.03. or 17/2. Only sought for a day, because "4.3." may also number a
-section."""
+"""A day before its month, without a year, after a word: "am 2.10.", "on 17/2"; at the beginning of a line "02.10.". Other
+such digits are mostly no day: "Python 3.11.", "§ 5.3.", "room 17/2", "24/7". Only sought for a day."""
 
 
 def _in_words(date: re.Match[str]) -> str:
-    """For "17/2": " 17 february "."""
-    return f" {date['day'] or date['d']} {MONTHS[int(date['month'] or date['m']) - 1]} "
+    """For "on 17/2": "on 17 february "."""
+    month = MONTHS[int(date["month"] or date["m"]) - 1]
+    return f"{date['before'] or date['word'] or ''}{date['day'] or date['d']} {month} "
 
 
 def _in_english(text: str, other_names: Sequence[str]) -> str:
