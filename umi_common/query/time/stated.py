@@ -2,8 +2,8 @@
 
 A text may state "12 March 2023", "12-Mar-23", "12MAR23", "12/03/23", "2023-03-12", "20230312", "Mar. 2023", "03/2023",
 "Q1 2023", "1Q23", "2023" and, in a period of at most a month, "12 March", or "12/03" at the beginning of a line; in a
-period of a day, also "am 12.03." or "on 17/2". "FY24" is read as the calendar year 2024, "1990s" as 1990. The names of months
-are read in English, German, French, Spanish, Italian, Portuguese and Dutch ("12 de marzo de 2023"), and dates in
+period of a day, also "am 12.03." or "on 17/2". "FY24" is read as the calendar year 2024, "1990s" as 1990. The names of
+months are read in English, German, French, Spanish, Italian, Portuguese and Dutch ("12 de marzo de 2023"), and dates in
 Chinese and Japanese ("2023年3月12日").
 """
 
@@ -109,14 +109,15 @@ _CHINESE_DATE = re.compile(r"(\d{4})年(\d\d?)月(?:(\d\d?)[日号號])?")
 _CHINESE_DAY = re.compile(r"(?<!\d)(0?[1-9]|1[0-2])月(\d\d?)[日号號]")
 """Dates in Chinese and Japanese, with and without a year."""
 _DAY_IN_DIGITS = re.compile(
-    r"(?P<before>\b(?:am|vom|zum|bis|ab|seit|de[mnr])\s|(?m:^)(?=\d\d\.\d\d))"
+    r"(?P<before>\b(?:(?:am|vom|zum|bis|ab|seit|de[mnr])|(?:mo|di|mi|do|fr|sa|so|\w{3,7}tag|mittwoch)[.,]{0,2})\s"
+    r"|(?m:^)[-*•|(\[\s]{0,3}(?=\d\d\.\d\d))"
     r"(?P<day>[0-3]?\d)\.(?P<month>0?[1-9]|1[0-2])\.(?!\d)"
     rf"|(?P<word>\b(?:on|by|until|since|{BEFORE_DATE})\s)"
     r"(?P<d>1[3-9]|2\d|3[01])/(?P<m>0?[1-9]|1[0-2])(?!\w|[/%]|[.,]\d)",
     re.IGNORECASE,
 )
-"""A day before its month, without a year, after a word: "am 2.10.", "on 17/2"; at the beginning of a line "02.10.". Other
-such digits are mostly no day: "Python 3.11.", "§ 5.3.", "room 17/2", "24/7". Only sought for a day."""
+"""A day before its month, without a year, after a word: "am 2.10.", "Mo. 2.10.", "on 17/2"; or "02.10." where a line
+begins. Other such digits are mostly no day: "Python 3.11.", "§ 5.3.", "room 17/2". Only sought for a day."""
 
 
 def _in_words(date: re.Match[str]) -> str:
