@@ -306,6 +306,11 @@ def test_versions_and_addresses_are_no_days(query: str):
     assert find_time(query, NOW) is None
 
 
+@pytest.mark.parametrize("query", ["version 18.10.22 leak", "what does § 18.10.22 say", "Section 18.10.22"])
+def test_digits_behind_the_name_of_a_section_or_version_are_no_day(query: str):
+    assert find_time(query, NOW) is None
+
+
 JOINS = ["between {} and {}", "from {} to {}", "two decades before {} until {}", "999 years after {}", "since {} by {}"]
 ENDS = [
     "0001-01-01",

@@ -139,6 +139,8 @@ _UNTIL = rf"{_TO}{_any('until', [*MONTHS, *vocabulary.HOLIDAYS, 'q[1-4]'])}(?! \
 """The second of two periods, with the word before it: " to July"."""
 _NOUN = r" (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b"
 """A noun after a number that is then no year: "2000 words"."""
+_NO_LABEL = "".join(rf"(?<!\b{word}\s)" for word in vocabulary.LABELS) + r"(?<![§#$€£]\s)"
+"""Stands before digits that are a date, and not the number of a section or version."""
 _BESIDE_DAY = r"(?=\W*$|\s?[,.;?!]| (?:i|we|you|he|she|they|at|about|with|did|was|were)\b)"
 """The end of the phrase for a day of the month: "on the 5th" matches, "on the 5th floor" does not."""
 
@@ -152,7 +154,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "7. May 2023": rf"{_DAY}\. {MONTH}{_OF_YEAR}",
         "7 May 23": rf"{_DAY}[\s/-]{MONTH}[\s/-](?P<year>\d\d)(?!%|[.,:/-]\d|\s?(?:am|pm)\b| {MONTH_START})",
         "am 7.5.": rf"{vocabulary.BEFORE_DATE} (?P<day>[0-3]?\d)\.(?P<month>[01]?\d)\.(?:(?P<year>\d\d)(?![.:]\d))?",
-        "07.05.23": r"(?<!\.)(?P<day>[0-3]\d)\.(?P<month>[01]\d)\.(?P<year>\d\d)(?!\.\d)",
+        "07.05.23": rf"(?<![.§#$€£]){_NO_LABEL}(?P<day>[0-3]\d)\.(?P<month>[01]\d)\.(?P<year>\d\d)(?!\.\d)",
         "May 7th, 2023": rf"(?<!\b\d\s)(?<!\b\d\d\s){_DAY_NAME}{_VERB}{MONTH}\s{{0,3}}(?:the )?{_DAY}"
         rf"(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){_OF_YEAR}?",
         "the first of May": rf"(?:on )?the {_any('day', DAY_ORDINALS)} of {_LONG_MONTH}{_OF_YEAR}?",

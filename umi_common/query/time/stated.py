@@ -22,7 +22,7 @@ from umi_common.query.time.dates import of_year
 from umi_common.query.time.grammar import MONTH, MONTH_START, YEAR
 from umi_common.query.time.other_languages import MONTH_NAMES
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import BEFORE_DATE, DAY_ORDINALS, DECADES, MONTHS, WEEKDAYS, Words
+from umi_common.query.time.vocabulary import BEFORE_DATE, DAY_ORDINALS, DECADES, LABELS, MONTHS, WEEKDAYS, Words
 from umi_common.types import TimeRange
 
 CHARACTERS_READ = 100_000
@@ -220,8 +220,7 @@ _STATED = re.compile(rf"(?<![\w.])(?=[\djfmasondqt])(?:{_DISTINCT_GROUPS})", re.
 _WEEKDAYS = [name[:3] for name in WEEKDAYS]
 _BEFORE = re.compile(
     rf"\b(?P<weekday>{'|'.join(_WEEKDAYS)})(?:s|nes|rs?|ur)?(?:day)?\.?,?\s{{1,2}}$"
-    r"|(?P<label>[-/,+#§$€£]|\b(?:version|release|build|section|chapter|clause|part|phone|tel|fax|call|account|order|ref|isbn|id|no"
-    r"|nr|number))[.:]?\s{0,2}$",
+    rf"|(?P<label>[-/,+#§$€£]|\b(?:{'|'.join(LABELS)}))[.:]?\s{{0,2}}$",
     re.IGNORECASE,
 )
 """A weekday before a date, or a label or sign before digits that are a number or an id: "section 14.10.23"."""

@@ -17,6 +17,13 @@ def _list(words: str) -> list[str]:
     return words.split()
 
 
+LABELS = _list(
+    "version release build section article chapter clause part phone tel fax call account order ref isbn id no nr "
+    "number"
+)
+"""Words before digits that are a number or an id, and no date: "section 14.10.23"."""
+
+
 MONTHS = _list("january february march april may june july august september october november december")
 WEEKDAYS = _list("monday tuesday wednesday thursday friday saturday sunday")
 NUMBERS = list(BELOW_100)[:21]
