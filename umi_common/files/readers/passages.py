@@ -181,35 +181,35 @@ def spans(
         levels: Level of each section's heading, 1 is the outermost; (): all sections have the same level.
     """
     level_at = {len(text): 0, **dict(zip(section_starts, levels, strict=False))}
-    borders = sorted({0, *section_starts, len(text)})
     passage: Span | None = None
     outer = 0  # level of the section in which `passage` begins
     lead_in = 0  # where the lead-ins at the end of `passage` begin; its end, if it has none
 
-    def too_long(end: int) -> bool:
-        return passage is not None and _length(tables, passage[0], end) > size
+    def fits(start: int, end: int) -> bool:
+        return len(_head(tables, start)) + end - start <= size
 
-    for section in pairwise(borders):
-        room = size
+    def is_short(start: int, end: int) -> bool:
+        return end - start < SMALL_SHARE * size
+
+    for section, stop in pairwise(sorted({0, *section_starts, len(text)})):
+        level, room = level_at.get(section, 0), size
         if passage is not None:
-            length, level = section[0] - passage[0], level_at.get(section[0], 0)
-            ends_outer = outer < level > level_at.get(section[1], 0) and section[1] - section[0] < SMALL_SHARE * size
-            if length < SMALL_SHARE * size and too_long(section[1]) and _only_headings(text, passage, section_starts):
-                room -= length  # the section's first piece joins the headings above it in one passage
-            elif too_long(section[1]) or (length >= SMALL_SHARE * size and not ends_outer):
+            short, whole = is_short(passage[0], section), fits(passage[0], stop)
+            ends_outer = outer < level > level_at.get(stop, 0) and is_short(section, stop)
+            if short and not whole and _only_headings(text, passage, section_starts):
+                room -= section - passage[0]  # the section's first piece joins the headings above it in one passage
+            elif not (whole and (short or ends_outer)):
                 yield from _stripped(text, passage)
                 passage = None
-        for piece in _pieces_with_tables(text, section, tables, room):
-            if passage is not None and too_long(piece[1]):
-                is_short = 0 < passage[1] - lead_in <= SMALL_SHARE * size
-                moves = is_short and passage[0] < lead_in and _length(tables, lead_in, piece[1]) <= size
-                yield from _stripped(text, (passage[0], lead_in) if moves else passage)
-                passage = (lead_in, passage[1]) if moves else None
-            if passage is None:
-                outer = level_at.get(section[0], 0)
+        for piece in _pieces_with_tables(text, (section, stop), tables, room):
+            if passage is not None and not fits(passage[0], piece[1]):
+                moves = passage[0] < lead_in and is_short(lead_in, passage[1]) and fits(lead_in, piece[1])
+                end = lead_in if moves else passage[1]
+                yield from _stripped(text, (passage[0], end))
+                passage = (end, passage[1]) if end < passage[1] else None
+            outer = level if passage is None else outer
             passage = piece if passage is None else (passage[0], piece[1])
-            if not _LEAD_IN.fullmatch(text, *piece):
-                lead_in = passage[1]
+            lead_in = lead_in if _LEAD_IN.fullmatch(text, *piece) else passage[1]
     if passage is not None:
         yield from _stripped(text, passage)
 
@@ -218,11 +218,6 @@ def line_metadata(text: str, start: int) -> dict[str, MetadataValue]:
     """{LINE_KEY: True} if a line begins at `start`, and the line above it has a character other than white space at its
     end; else {}. A context then shows the two lines without a blank line between them."""
     return {LINE_KEY: True} if text[start - 1 : start] == "\n" and text[start - 2 : start - 1].strip() else {}
-
-
-def _length(tables: Sequence[Table], start: int, end: int) -> int:
-    """Number of characters of the passage (start, end), including a repeated table head."""
-    return len(_head(tables, start)) + end - start
 
 
 def _only_headings(text: str, span: Span, section_starts: Sequence[int]) -> bool:
