@@ -216,7 +216,12 @@ def test_a_line_of_dashes_without_a_table_and_a_table_in_code_have_no_head():
 @example(["| a | b |", "|---|---|", "a | long row. Of two."], 40)  # head and first row together are too long
 def test_passages_with_tables_lose_and_repeat_nothing_but_heads(lines, size):
     text = "\n".join(lines)
-    found = list(passages(text, headings(text, ".md"), markdown_tables(text), size=size))
+    check_passages(text, markdown_tables(text), size)
+
+
+def check_passages(text, tables, size):
+    """Assert that the passages of a Markdown text lose and repeat nothing but heads, and that none is too long."""
+    found = list(passages(text, headings(text, ".md"), tables, size=size))
     slices = [passage.text[passage.metadata.get("table_head", 0) :] for passage in found]
     assert all(text[each.start :].startswith(part) and part for each, part in zip(found, slices, strict=True))
     assert "".join("".join(slices).split()) == "".join(text.split())
@@ -408,11 +413,7 @@ def test_a_list_ends_at_the_next_paragraph_heading_or_code(between):
 )
 def test_passages_with_lists_lose_and_repeat_nothing_but_heads(lines, size):
     text = "\n".join(lines)
-    found = list(passages(text, headings(text, ".md"), tables_and_lists(text), size=size))
-    slices = [passage.text[passage.metadata.get("table_head", 0) :] for passage in found]
-    assert all(text[each.start :].startswith(part) and part for each, part in zip(found, slices, strict=True))
-    assert "".join("".join(slices).split()) == "".join(text.split())
-    assert all(len(passage.text) <= size for passage in found)
+    check_passages(text, tables_and_lists(text), size)
 
 
 def test_a_paragraph_that_is_too_long_to_be_repeated_is_not_put_above_a_list():

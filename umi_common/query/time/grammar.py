@@ -69,6 +69,7 @@ MONTH_START = r"(?:jan|feb|m[aä]|apr|ju[nl]|aug|sep|o[ck]t|nov|de[cz])"
 
 # Parts of patterns: years and days.
 _LONG_MONTH = _any("month", MONTHS)  # "March", not "Mar"
+_CLEAR_MONTHS = r"january|february|july|september|october|november|december"  # neither verbs nor first names
 _Y = rf"(?P<year>{YEAR})"
 _FISCAL = r"(?P<fiscal>(?:fy|fiscal(?: year)?)[\s-]?)?"
 # \x27 is the sign '. `time_pattern` replaces each ' by a class, which cannot stand inside of [].
@@ -139,7 +140,7 @@ _UNTIL = rf"{_TO}{_any('until', [*MONTHS, *vocabulary.HOLIDAYS, 'q[1-4]'])}(?! \
 """The second of two periods, with the word before it: " to July"."""
 _NOUN = r" (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b"
 """A noun after a number that is then no year: "2000 words"."""
-_NO_LABEL = "".join(rf"(?<!\b{word}\s)" for word in vocabulary.LABELS) + r"(?<![§#$€£]\s)"
+_NOT_AFTER_LABEL = "".join(rf"(?<!\b{word}\s)" for word in vocabulary.LABELS) + r"(?<![§#$€£]\s)"
 """Stands before digits that are a date, and not the number of a section or version."""
 _BESIDE_DAY = r"(?=\W*$|\s?[,.;?!]| (?:i|we|you|he|she|they|at|about|with|did|was|were)\b)"
 """The end of the phrase for a day of the month: "on the 5th" matches, "on the 5th floor" does not."""
@@ -154,7 +155,7 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "7. May 2023": rf"{_DAY}\. {MONTH}{_OF_YEAR}",
         "7 May 23": rf"{_DAY}[\s/-]{MONTH}[\s/-](?P<year>\d\d)(?!%|[.,:/-]\d|\s?(?:am|pm)\b| {MONTH_START})",
         "am 7.5.": rf"{vocabulary.BEFORE_DATE} (?P<day>[0-3]?\d)\.(?P<month>[01]?\d)\.(?:(?P<year>\d\d)(?![.:]\d))?",
-        "07.05.23": rf"(?<![.§#$€£]){_NO_LABEL}(?P<day>[0-3]\d)\.(?P<month>[01]\d)\.(?P<year>\d\d)(?!\.\d)",
+        "07.05.23": rf"(?<![.§#$€£]){_NOT_AFTER_LABEL}(?P<day>[0-3]\d)\.(?P<month>[01]\d)\.(?P<year>\d\d)(?!\.\d)",
         "May 7th, 2023": rf"(?<!\b\d\s)(?<!\b\d\d\s){_DAY_NAME}{_VERB}{MONTH}\s{{0,3}}(?:the )?{_DAY}"
         rf"(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){_OF_YEAR}?",
         "the first of May": rf"(?:on )?the {_any('day', DAY_ORDINALS)} of {_LONG_MONTH}{_OF_YEAR}?",
@@ -172,8 +173,8 @@ _PHRASES: dict[Read, dict[str, str]] = {
         "early summer of 2021": rf"(?:{_PART_OF})?(?:{_SEASON}|{_HOLIDAY}){_OF_YEAR}",
         "winter 2021/22": rf"{_SEASON} (?:of )?{_Y}(?P<until>[/\u2013-](?:\d\d)?\d\d)",
         "in March": rf"(?:{_IN}|as of |{_PART_OF})(?:{_LONG_MONTH}|{_QUARTER})",
-        "July": r"(?P<month>january|february|(?<=of\s)march|july|(?:sept|nov|dec)ember|october)(?=\W*$)",
-        "from November": r"(?:from|of) (?P<month>january|february|july|(?:sept|nov|dec)ember|october)(?! \d)",
+        "July": rf"(?P<month>{_CLEAR_MONTHS}|(?<=of\s)march)(?=\W*$)",
+        "from November": rf"(?:from|of) (?P<month>{_CLEAR_MONTHS})(?! \d)",
         "in the summer": rf"(?:(?:in|during|over|since) the |{_PART_OF}){_SEASON}",
         "at Easter": rf"(?:on|at|over|around|during|since|before|after|for|from|between) {_HOLIDAY}",
         "two years ago, at Christmas": rf"(?:(?:in|of) {_ANY_YEAR}|{_RELATIVE_YEAR}),? (?:in|at|on|over) (?:the )?"

@@ -104,11 +104,14 @@ class QueryExpander:
         own = self.analyzer.of_language(language)
         first = own if own in self.analyzers and language != NOT_FOUND else self.analyzers[0]
         weights = {**first.weighted_terms(query, function_word_weight)}
-        spoken = _first_person(query) & weights.keys() if first is self.analyzer.of_language(ENGLISH) else frozenset()
+        is_english = first is self.analyzer.of_language(ENGLISH)
+        spoken = FIRST_PERSON & weights.keys() if is_english else frozenset()
+        if "i" in spoken and _has_number_one(query):
+            spoken -= {"i"}
         if spoken and len(spoken) < len(weights) and self._few_speak():
             weights.update((term, function_word_weight * weights[term]) for term in spoken)
         weights.update(dict.fromkeys(self._held(days_in_words(query)), 1.0))
-        forms = self._other_forms(query, first) if first is self.analyzer.of_language(ENGLISH) else {}
+        forms = self._other_forms(query, first) if is_english else {}
         for term, others in self._compounds(query, first).items():
             forms.setdefault(term, []).extend(others)
         terms_of_word = _in_other_languages(query, first, self.analyzers, self._heaviest_terms(weights))
@@ -253,12 +256,10 @@ class QueryExpander:
         return dict(zip(distinct_terms, self.corpus.frequencies(distinct_terms), strict=True)) if distinct_terms else {}
 
 
-def _first_person(query: str) -> frozenset[str]:
-    """The words of `FIRST_PERSON`, without "i" if one in the query is a Roman number: it follows a word that is no
-    function word, as in "Type I error"."""
+def _has_number_one(query: str) -> bool:
+    """Whether an "i" in the query is a Roman number: it follows a word that is no function word ("Type I error")."""
     words = re.findall(r"\w+", query.lower())
-    is_number = any(word == "i" and before not in all_function_words() for before, word in pairwise(words))
-    return FIRST_PERSON - {"i"} if is_number else FIRST_PERSON
+    return any(word == "i" and before not in all_function_words() for before, word in pairwise(words))
 
 
 def _in_other_languages(
