@@ -27,7 +27,7 @@ from unicodedata import normalize
 import numpy as np
 
 from umi_common.config import LateInteractionConfig
-from umi_common.embedders.default import default_embedder, embedded_tokenizer
+from umi_common.embedders.default import WordLlamaEmbedder, default_embedder, embedded_tokenizer
 from umi_common.pool import Floats, Ints, Pool, Vectors
 from umi_common.ranking.evidence import weighted_sum
 from umi_common.ranking.neighbours import length_factors, order_share, share_of_distinct
@@ -93,14 +93,20 @@ def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:
     Raises:
         EmbedderError: If the built-in model is not installed or cannot be read.
     """
-    weights = default_embedder().token_vectors()
+    model = default_embedder()
     tokens = [tokens_of(text[:COMPARED_CHARACTERS_MAX]) for text in texts]
     of_texts = np.concatenate(tokens)
     ids = distinct(of_texts)
-    vectors = weights[ids]
-    lengths = np.sqrt(np.einsum("td,td->t", vectors, vectors))[:, np.newaxis]
-    vectors /= np.maximum(lengths, LENGTH_MIN)
+    vectors = model.token_vectors().take(ids, axis=0)
+    vectors /= _token_lengths(model)[ids, np.newaxis]
     return vectors, ids.searchsorted(of_texts), np.array([len(own) for own in tokens], dtype=np.int64)
+
+
+@lru_cache(maxsize=1)
+def _token_lengths(model: WordLlamaEmbedder) -> Vectors:
+    """(32,000,) lengths of the model's token vectors, at least `LENGTH_MIN`."""
+    vectors = model.token_vectors()
+    return np.maximum(np.sqrt(np.einsum("td,td->t", vectors, vectors)), LENGTH_MIN)
 
 
 @lru_cache(TEXTS_KEPT)
