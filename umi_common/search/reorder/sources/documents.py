@@ -77,14 +77,17 @@ def _documents(best: Best, query: str, terms_of: TermsOf) -> Iterator[tuple[int,
     sources, order = best.pool.source[best.rows].tolist(), best.order
     leading = dict.fromkeys(sources[at] for at in order[:LEADING])
     by_source = [[at for at in order if sources[at] == source] for source in leading if source != NO_SOURCE]
-    several = [members for members in by_source if len(members) >= CHUNKS_MIN]
-    if not several:  # reading the terms of the query takes longer
+    no_chats = [members for members in by_source if len(members) >= CHUNKS_MIN and not _is_chat(best, members)]
+    if not no_chats:  # reading the terms of the query takes longer
         return
     counts, form = _counts_of(query, terms_of), form_asked(query)
-    for members in several:
-        speakers = {speaker_of(best.chunks[at]) for at in members}
-        if len(speakers - {None}) < 2 and (found := _head_and_values(best, members, counts, form)):
+    for members in no_chats:
+        if found := _head_and_values(best, members, counts, form):
             yield found
+
+
+def _is_chat(best: Best, members: Sequence[int]) -> bool:
+    return len({speaker_of(best.chunks[at]) for at in members} - {None}) > 1
 
 
 def _counts_of(query: str, terms_of: TermsOf) -> Counts:
