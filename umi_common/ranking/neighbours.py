@@ -283,7 +283,7 @@ def _given_by_neighbours(given: Floats, source: Ints, position: Ints, vectors: V
     given, source, position = given[order], source[order], position[order]
     adjacent = (source[1:] == source[:-1]) & (position[1:] - position[:-1] == 1)
     adjacent &= (source[1:] != NO_SOURCE) & (position[:-1] != NO_POSITION)
-    vectors = None if vectors is None else vectors[order]
+    vectors = None if vectors is None else vectors.take(order, axis=0)
     from_previous, from_following = np.zeros((2, len(given)))
     reached = adjacent  # whether the rows at i to i + hop hold consecutive positions of one source
     for hop in range(1, HOPS + 1):

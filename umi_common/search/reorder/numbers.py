@@ -72,7 +72,7 @@ def numbers_sought(query: str) -> re.Pattern[str] | None:
     as_one = "|".join([*labelled, *ranges_in(query)[:PARTS_MAX]])
     numbers = _numbers(query)
     alone = (f"v?{re.escape(number)}(?:st|nd|rd|th)?" for number in numbers)
-    names = (name for name, digits in DIGITS_OF.items() if digits in numbers and name[0].isalpha())
+    names = (name for name, digits in DIGITS_OF.items() if digits in numbers and name[0].isalpha()) if numbers else ()
     roman = (pattern for number in numbers if number in IN_ROMAN for pattern in _in_roman(number, query))
     either = "|".join([*([f"(?P<as_one>{as_one})"] if as_one else ()), *alone, *names, *roman, *_letters(query)])
     return re.compile(rf"(?:{either})(?!\w|[.,:-]\d)", re.IGNORECASE) if either else None

@@ -147,7 +147,7 @@ def g_of_parts(texts: Sequence[str], parts: Sequence[Part], g: Callable[[str, Pa
 
 def held_early(texts: Sequence[str], parts: Sequence[Part], g: Callable[[str, Part], float]) -> Floats:
     """(n, P) `earlier_first` of `g_of_parts`."""
-    return earlier_first(g_of_parts(texts, parts, g), texts)
+    return earlier_first(g_of_parts(texts, parts, g), texts) if parts else np.zeros((len(texts), 0))
 
 
 def earlier_first(g: Floats, texts: Sequence[str]) -> Floats:

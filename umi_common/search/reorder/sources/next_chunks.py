@@ -88,9 +88,9 @@ def _next_rows(
     until none at a position `may_be_next`, by lengths and times. Rows without any are left out."""
     source, position = pool.source, pool.position
     rows = rows[(pool.length[rows] <= terms_max) & (source[rows] != NO_SOURCE) & (position[rows] != NO_POSITION)]
-    distance = np.where(source == source[rows, np.newaxis], position - position[rows, np.newaxis], 0)
+    distance = position - position[rows, np.newaxis]
     found: dict[int, list[int]] = {}
-    at_rows, later = ((distance > 0) & (distance <= most)).nonzero()
+    at_rows, later = ((source == source[rows, np.newaxis]) & (distance > 0) & (distance <= most)).nonzero()
     nearest_first = distance[at_rows, later].argsort(kind="stable")
     for at, row in zip(at_rows[nearest_first].tolist(), later[nearest_first].tolist(), strict=True):
         lead = int(rows[at])
