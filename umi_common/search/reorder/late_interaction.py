@@ -106,7 +106,7 @@ def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:
 def _token_lengths(model: WordLlamaEmbedder) -> Vectors:
     """(32,000,) lengths of the model's token vectors, at least `LENGTH_MIN`."""
     vectors = model.token_vectors()
-    return np.maximum(np.sqrt(np.einsum("td,td->t", vectors, vectors)), LENGTH_MIN)
+    return np.asarray(np.maximum(np.sqrt(np.einsum("td,td->t", vectors, vectors)), LENGTH_MIN))
 
 
 @lru_cache(TEXTS_KEPT)
