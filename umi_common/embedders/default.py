@@ -159,7 +159,9 @@ def _reading(name: str) -> Iterator[Path]:
 
 def unit_rows(vectors: Any) -> Vectors:
     """(n, dim) float32, every row scaled to length 1. NaN and infinity count as 0; a row of zeros stays zero."""
-    rows = np.nan_to_num(np.asarray(vectors, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
+    rows = np.asarray(vectors, dtype=np.float32)
+    if not np.isfinite(rows).all():
+        rows = np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.ascontiguousarray(rows / np.where(norms > 0, norms, 1.0), dtype=np.float32)
 
