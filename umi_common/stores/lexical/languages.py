@@ -168,7 +168,6 @@ def _most_frequent_script(text: str) -> str | None:
 
 
 @cache
-@cache
 def differ(language: str, other: str) -> bool:
     """Whether two languages differ: both are found, or one is a script and the other NOT_FOUND, mostly Latin letters.
 
