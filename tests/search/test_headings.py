@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore
-from umi_common.pool import Pool
+from umi_common.pool import NO_POSITION, NO_SOURCE, Pool
 from umi_common.search.reorder.sources.next_chunks import is_heading, rows_below
 
 NOW = datetime(2024, 6, 1, tzinfo=timezone.utc)
@@ -127,7 +127,10 @@ def test_no_text_is_read_if_no_candidate_has_a_longer_one_of_its_time_below_it()
     assert rows_below(pool(), order) == {0: [1]}
     for fields in ({"position": [0, 2]}, {"source": [0, 1]}, {"length": [16, 40]}, {"length": [3, 5]}):
         assert rows_below(pool(**fields), order) == {}
-    assert rows_below(pool(age_hours=[5.0, 4.0]), order) == {}
+    assert rows_below(pool(position=[NO_POSITION, 0]), order) == {}
+    assert rows_below(pool(source=[NO_SOURCE, NO_SOURCE]), order) == {}
+    for ages in ([5.0, 4.0], [5.0, math.nan], [math.nan, 5.0]):
+        assert rows_below(pool(age_hours=ages), order) == {}
     assert rows_below(pool(age_hours=[5.0, 5.0]), order) == {0: [1]}
 
 

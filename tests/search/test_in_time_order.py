@@ -132,12 +132,24 @@ def test_a_change_does_not_pass_the_last_event_or_a_thing_that_the_question_call
         assert umi.search("Where is my new exam in statistics?", now=NOW).ids[0] == said[0]
 
 
-def test_in_a_question_about_a_new_thing_the_word_new_in_a_text_is_no_change():
-    texts = ["A phone.", "A new phone.", "A phone."]
+@pytest.mark.parametrize(
+    ("query", "asked", "texts", "order"),
+    [
+        ("my new phone", "latest", ["A phone.", "A new phone.", "A phone."], [2, 1, 0]),
+        ("my first phone", "first", ["A phone.", "A new phone.", "A phone."], [0, 1, 2]),
+        (
+            "when did I first hear her last name",
+            "first",
+            ["I asked her name.", "It is Lenz.", "It is Lenz."],
+            [0, 1, 2],
+        ),
+    ],
+)
+def test_if_a_new_or_a_first_thing_is_asked_for_words_of_change_and_of_plans_count_no_more(query, asked, texts, order):
     pool = Pool.of(list("abc"), lexical=np.full((1, 3), 9.0), age_hours=np.array([30.0, 20.0, 10.0]))
     chunks = [Chunk(id, text) for id, text in zip(pool.ids, texts, strict=True)]
     best = Best(STAGE, pool, RankedPool(np.arange(3), np.ones(3), {}), np.arange(3), chunks)
-    assert reorder_by_time(best, query="my new phone", asked="latest", weight=0.5).order.tolist() == [2, 1, 0]
+    assert reorder_by_time(best, query=query, asked=asked, weight=0.5).order.tolist() == order
 
 
 def test_a_change_counts_however_many_other_things_have_changed():
@@ -371,6 +383,25 @@ def test_a_correction_two_messages_later_comes_before_what_it_corrects_in_a_long
         assert DualRetriever(store).search("When is my haircut?", now=NOW).ids[:2] == ["0 5", "0 3"]
 
 
+@pytest.mark.parametrize("place", [2, 7, "another chat"])
+def test_a_correction_before_long_after_or_in_another_chat_is_about_something_else(place):
+    said = ["The trams were late.", "Tell me a joke.", "Okay.", "My haircut is on Tuesday at ten.", "Okay.", "Thanks."]
+    chat = [*said, "Good night.", "The weather was good."]
+    other = [*["It rained."] * 4, "no wait, I meant Thursday"] if place == "another chat" else []
+    if not other:
+        chat.insert(place, "no wait, I meant Thursday")
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for source, texts in (("chat", chat), ("other", other)):
+            start = NOW - timedelta(days=9 if source == "chat" else 5)
+            store.add(
+                Chunk(f"{source} {at}: {text}", text, source=source, position=at, event_time=start + timedelta(0, at))
+                for at, text in enumerate(texts)
+            )
+        found = umi.search("When is my haircut?", now=NOW).ids
+        assert "haircut" in found[0]
+        assert not any("Thursday" in id for id in found[:2])
+
+
 @pytest.mark.parametrize(
     "off", ["We called off Lyon, Nadia is ill.", "Lyon is off, the trains are on strike.", "I had to cancel Lyon."]
 )
@@ -437,6 +468,30 @@ def test_when_something_last_took_place_is_told_by_no_message_that_plans_or_deni
             )
             ids = DualRetriever(store).search(query, now=NOW).ids
         assert ids[0] == [each for each in said if each != denied][-1]
+
+
+def test_an_entry_of_a_diary_that_says_not_of_something_else_tells_when_something_last_took_place():
+    entries = [
+        "Did yoga in the hall this morning with Ines and Paul. It was cold in there at first, but the sun came out "
+        "after some minutes, and the three of us stayed for breakfast. Paul laughed at my headstand and my socks.",
+        "Did yoga in the park this morning with Ines and Paul. It was cold out there, and the sun did not come out, so "
+        "the three of us went home for breakfast. Paul could have laughed at my headstand and my socks.",
+        "Went to the market and bought bread, milk, tea and pears.",
+        "Painted the fence of the garden.",
+    ]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(text, text, event_time=NOW - timedelta(days=90 - 9 * at)) for at, text in enumerate(entries))
+        assert umi.search("When did I last do yoga?", now=NOW).ids[0] == entries[1]
+
+
+@pytest.mark.parametrize(("score", "bm25"), [(0.3, 9.0), (0.6, 3.0)], ids=["a lower score", "fewer words"])
+def test_a_later_text_on_something_else_takes_nothing_from_the_last_event(score, bm25):
+    ages = np.array([30.0, 20.0, 10.0])
+    pool = Pool.of([*"abc"], lexical=np.array([[10.0, 9.0, bm25]]), age_hours=ages)
+    chunks = [Chunk("a", "Did yoga."), Chunk("b", "Yoga with Ines."), Chunk("c", "Yoga pants are on sale.")]
+    best = Best(STAGE, pool, RankedPool(np.arange(3), np.array([1.0, 0.79, score]), {}), np.arange(3), chunks)
+    reordered = reorder_by_time(best, query="When did I last do yoga?", asked="latest", weight=0.5)
+    assert reordered.order.tolist() == [1, 0, 2]
 
 
 @pytest.mark.parametrize(

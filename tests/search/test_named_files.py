@@ -67,6 +67,12 @@ def test_a_file_is_found_by_a_spelling_whose_words_all_files_hold():
         assert umi.search("names in x_y.rst").ids[0] == "rst"
 
 
+def test_a_text_that_names_the_file_itself_comes_before_the_passages_of_the_file():
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([*leases("leases/{name}.pdf"), Chunk("note", "The space in brandl.pdf was given up.")])
+        assert umi.search("which space in the garage belongs to the flat of brandl.pdf?").ids[0] == "note"
+
+
 @pytest.mark.parametrize("path", ["", "chat", "{number}", "8d1f9c3{number}-4a1b-4c3d-9c3d-0badcafe112{number}"])
 def test_sources_that_are_no_names_change_nothing(path):
     chunks = leases(path or "x")
@@ -95,6 +101,9 @@ def test_the_stage_is_off_without_neighbours():
         ("in 2023", "2023.pdf", None),
         ("names in x_y.rst", "x_y.md", None),
         ("read x_y.rst.", "x_y.rst", "x_y.rst"),
+        ("the port in .env", "app/.env", ".env"),
+        ("what does .gitignore leave out?", ".gitignore", ".gitignore"),
+        ("the port in lease.env", "app/.env", None),
     ],
 )
 def test_a_query_spells_the_name_of_a_file(query, file, spelling):

@@ -66,16 +66,31 @@ def test_a_speaker_may_stand_in_the_metadata_alone():
         assert [each.search(question).ids[0] for each in (off, umi)] == ["mira", "tom"]
 
 
+def test_a_line_that_begins_with_a_sentence_and_a_colon_is_no_message():
+    texts = renamed(CHAT, Tom="Tom Brandt: ", Mira="Mira Lenz: ")
+    note = "What Mira said on the garden this year: it rained."
+    assert searched([*texts, note], QUESTION.format("Mira")).ids[0] == "1"
+
+
+def test_of_two_people_a_message_that_only_calls_the_other_by_name_is_not_raised():
+    texts = [
+        "Tom: Mira, have you planted bulbs in the garden?",
+        "Mira: Yes, there are bulbs in the garden.",
+        *CHAT[2:4],
+    ]
+    assert searched(texts, QUESTION.format("Mira")).ids[0] == "1"
+
+
 def test_a_group_is_also_asked_for_what_others_say_about_a_person():
     texts = [
-        "Tom: Saúl lands on flight IB412 on Friday.",
-        "Saúl: I have packed, see you at the airport on Friday.",
+        "Tom: The flight of Saúl lands late on Friday.\nTom: It is IB412.",
+        "Saúl: I have packed, the flight lands on Friday, see you.",
         "Mira: The flight of Ana lands on Friday, too, IB977.",
         "Ana: Mine lands on Friday, the flight is late.",
         "Tom: They moved the flight of Saúl, he lands on Saturday.",
         "Ana: What a week.",
     ]
-    assert set(searched(texts, "Which flight of Saúl lands on Friday?").ids[:2]) == {"0", "4"}
+    assert searched(texts, "Which flight of Saúl lands on Friday?").ids[0] == "0"
 
 
 @pytest.mark.parametrize("query", ["Which tulips did Mira and Tom plant?", "What was planted?", "Is Dr. Roth in?"])
@@ -96,7 +111,7 @@ NOTES = {
     "boiler": "Warning: the boiler must not run dry.",
     "filter": "Note: the filter is changed in spring.",
     "meter": "Note: read the meter before you leave.",
-    "shipping": "Info: order 4713 was shipped after an error of the courier.",
+    "shipping": "Info: order 4713 was shipped to the wrong house.",
     "mail": "Error: the mail to the customer bounced.",
 }
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from umi_common.pool import NO_SOURCE, Bools, Floats
+from umi_common.pool import Bools, Floats
 from umi_common.query.time.find import TimeOrder
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best
@@ -204,7 +204,7 @@ def _with_corrected(best: Best, corrects: Bools) -> Floats:
     source, position = best.pool.source[best.rows], best.pool.position[best.rows]
     for at in np.flatnonzero(corrects):
         before = position[at] - position
-        near = (source == source[at]) & (source != NO_SOURCE) & (before > 0) & (before <= CHUNKS_BEFORE_CORRECTION)
+        near = (source == source[at]) & (before > 0) & (before <= CHUNKS_BEFORE_CORRECTION)
         raised[at] = scores[near].max(initial=float(scores[at]))
     return raised
 

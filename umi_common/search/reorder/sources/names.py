@@ -5,9 +5,9 @@ Few chunks of a file hold its name, so BM25 and vectors often rank the chunks of
     final(i) = score(i) + e(i) * the best score
     e(i) = 1 if the query spells the name of the file of candidate i, or if the text of i holds the name; else 0
 
-A query spells a name if it holds it with its ending ("lease.pdf"), or without, if the rest has at least four
-characters, among them a letter and a digit or "_" ("ITT-2024-934"). A word of a name does not count: "will the bill be
-paid" does not ask for the files bill.md and will.md.
+A query spells a name if it holds all of it, with a point in it ("lease.pdf", ".env"). A name may also stand without its
+ending, if the rest has at least four characters, among them a letter and a digit or "_" ("ITT-2024-934"). A word of a
+name does not count: "will the bill be paid" does not ask for the files bill.md and will.md.
 """
 
 from __future__ import annotations
@@ -47,19 +47,16 @@ def reorder_by_names(best: Best, *, query: str) -> RankedPool:
 
 
 def source_path(chunk: Chunk) -> str:
-    """The source of a chunk if it has an ending, as a file has, else the path in its metadata, else the source."""
-    source = chunk.source or ""
-    if "." in source:
-        return source
+    """The path in the metadata of a chunk; without one, its source."""
     paths = (chunk.metadata.get(key) for key in PATHS)
-    return next((path for path in paths if isinstance(path, str)), source)
+    return next((path for path in paths if isinstance(path, str)), chunk.source or "")
 
 
 def spelled_name(query: str, path: str) -> str | None:
     """The name of the file at `path` as the query, in lower case, spells it; None: the query does not spell it."""
     file = FOLDERS.sub("", path).lower()
     bare = ENDING.sub("", file)
-    if not bare or bare not in query:  # true of nearly all files; the test is faster than a pattern
+    if bare not in query:  # true of nearly all files; the test is faster than a pattern
         return None
-    names = [file] * (bare != file) + [bare] * (CODE.fullmatch(bare) is not None)
+    names = [file] * ("." in file) + [bare] * (CODE.fullmatch(bare) is not None)
     return next((name for name in names if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-]|\.\w)", query)), None)
