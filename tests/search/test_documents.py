@@ -14,7 +14,7 @@ replaces all earlier agreements."""
 CLAUSES = {
     "term": "1. Term\nThe tenancy begins on {day} {month} 2025 and runs for {years} years.",
     "rent": "2. Rent\nEUR {rent} a month are paid in advance.",
-    "pets": "3. Animals\nDogs need the written consent of the landlord.",
+    "pets": "3. Animals\nDogs need the written consent of the landlord, also under earlier agreements.",
     "sublet": "4. Subletting\nRooms are not sublet without consent.",
     "end": "5. Notice\nEither party gives {notice} months' notice by registered letter.",
 }
@@ -76,6 +76,40 @@ def test_a_date_a_length_of_time_or_an_amount_that_is_asked_for_leads_to_a_claus
         store.add(contracts("list"))
         found = [umi.search(question.format(name=name)).ids[0] for name in ("Brandl", "Osei", "Novak", "Silva")]
     assert found == [f"{name}-{clause}" for name in ("Brandl", "Osei", "Novak", "Silva")]
+
+
+def test_a_document_of_two_chunks_is_led_to_its_second_one_too():
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(chunk for chunk in contracts("list") if chunk.id.endswith(("-0", "-3")))
+        assert umi.search("When does the service contract with Osei start?").ids[0] == "Osei-3"
+
+
+def test_of_chunks_without_positions_none_is_the_head():
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(chunk.id, chunk.text, source=chunk.source) for chunk in contracts("list"))
+        assert umi.search("When does the service contract with Osei start?").ids[0] == "Osei-0"
+
+
+@pytest.mark.parametrize(
+    ("question", "title"),
+    [("repairs under the office lease of Brandl", "Office lease of {}\n"), ("who pays for repairs?", "")],
+    ids=["the title is above each chunk", "the document is not named"],
+)
+def test_a_first_chunk_that_is_no_head_keeps_its_place(question, title):
+    texts = [
+        "Repairs are paid by the tenant.",
+        "The rent is paid on the first of each month, in advance.",
+        "Dogs and cats need the consent of the landlord.",
+        "If the repairs take longer than a week, the tenant may pay less, and the landlord finds a hotel.",
+        "Keys are given back on the last day.",
+    ]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for name in ("Brandl", "Novak") if title else ("Brandl",):
+            store.add(
+                Chunk(f"{name}-{at}", text, source=name, position=at, search_text=title.format(name) + text)
+                for at, text in enumerate(texts)
+            )
+        assert umi.search(question).ids[0] == "Brandl-0"
 
 
 @pytest.mark.parametrize("word", ["summary", "overview", "outline"])
@@ -169,6 +203,7 @@ def test_other_questions_ask_for_no_known_form(query):
         ("This agreement is made.\nIt governs", ""),
         ("Lease with Brandl", ""),
         ("# Jarrowby\n\nA market town.", "# Jarrowby"),
+        (f"{'This agreement is made and ' * 7}\ngoverns the lease", ""),
     ],
 )
 def test_a_title_is_a_first_line_that_ends_no_sentence(text, title):

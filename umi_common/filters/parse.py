@@ -77,9 +77,7 @@ def parse_filter(where: object) -> Filter | None:
             more than VALUES_MAX values. The message names key and operator, and says what to write instead. A Filter
             is returned as it is: its parts were checked when they were made.
     """
-    if where is None or isinstance(where, Filter):
-        return where
-    return _Parser().read(where, depth=1)
+    return None if where is None else _Parser().read(where, depth=1)
 
 
 def asked_filter(where: object) -> Filter | None:

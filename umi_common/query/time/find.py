@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Literal
 
 from umi_common.errors import InvalidTimeRange
@@ -134,15 +135,11 @@ _NAMES_YEAR = re.compile(
 def _chosen(query: str, now: datetime) -> FoundPeriod | None:
     """The first period with a year, else the first period; joined and changed by the words beside them (`ranges`)."""
     phrases = list(_phrases(query, now))
-    periods: list[FoundPeriod] = []
-    while phrases:
-        period = phrases.pop(0)
+    periods = list(phrases)
+    for at, (period, following) in enumerate(zip_longest(phrases, phrases[1:])):
         with suppress(ValueError, OverflowError):  # 29 February of another year, a year before 1
-            joined = joined_periods(query, period, phrases[0]) if phrases else None
-            if joined is not None:
-                phrases.pop(0)
-            period = joined or changed_period(query, period, now)
-        periods.append(period)
+            joined = joined_periods(query, period, following) if following else None
+            periods[at] = joined or changed_period(query, period, now)
     dated = [period for period in periods if _NAMES_YEAR.search(query, period.start, period.end)]
     return next(iter(dated or periods), None)
 

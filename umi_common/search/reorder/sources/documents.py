@@ -4,8 +4,8 @@
 contract holds its name, often twice, and is found first; the clause says "begins on 1 April" and perhaps no word of the
 name. So the words that name a document choose the document, and only the other words of the query choose its chunk.
 
-A document is a source with at least `CHUNKS_MIN` candidates, one of which is among the best `LEADING`. Chats, whose
-chunks have several speakers, are no documents. Of the query's terms without function words and `OF_THE_WHOLE`,
+A document is a source with at least two candidates, one of which is among the best `LEADING`. Chats, whose chunks have
+several speakers, are no documents. Of the query's terms without function words and `OF_THE_WHOLE`,
 
     name    those that `NAMED_SHARE` of the document's candidates hold, and those of the title: the first line of its
             first chunk, of at most `TITLE_WORDS` words, that has text below it and does not end as a sentence or clause
@@ -41,8 +41,6 @@ from umi_common.search.reorder.words import FIRST_LETTERS, TermsOf, content_word
 
 LEADING = 3
 """Number of best candidates whose sources are read, and among which a head must be; 1 and 5 find nearly as much."""
-CHUNKS_MIN = 3
-"""Smallest number of candidates of a document."""
 NAMED_SHARE = 0.8
 """Share of a source's candidates that hold a term of its name; .9 finds as much, .7 less (mail threads)."""
 TITLE_WORDS = 25
@@ -77,7 +75,7 @@ def _documents(best: Best, query: str, terms_of: TermsOf) -> Iterator[tuple[int,
     sources, order = best.pool.source[best.rows].tolist(), best.order
     leading = dict.fromkeys(sources[at] for at in order[:LEADING])
     by_source = [[at for at in order if sources[at] == source] for source in leading if source != NO_SOURCE]
-    no_chats = [members for members in by_source if len(members) >= CHUNKS_MIN and not _is_chat(best, members)]
+    no_chats = [members for members in by_source if len(members) > 1 and not _is_chat(best, members)]
     if not no_chats:  # reading the terms of the query takes longer
         return
     counts, form = _counts_of(query, terms_of), form_asked(query)
