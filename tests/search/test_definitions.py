@@ -87,6 +87,7 @@ def test_a_command_of_the_query_is_found_before_its_last_words():
         ("-C NUM, -NUM, --context=NUM", "--context", True),
         ("       -h, --human-readable  with -l, print sizes", "-l", False),
         ("-F <file>::", "-F", True),
+        ("-f, --force", "--force", True),
         ("* `--no-warnings`: silences them", "--no-warnings", True),
         ("[--quiet] [--force]", "--quiet", False),
         ("{-x|--extract}", "--extract", False),

@@ -163,15 +163,13 @@ class _Parser:
             raise FilterError(f"filter on {shown(key)}: {{}} is empty; give a value or an operator such as $eq")
         return joined(And, [self._operator(key, name, value, depth) for name, value in asked.items()])
 
-    def _operator(self, key: str, name: object, asked: Any, depth: int, written: str | None = None) -> Filter:
+    def _operator(self, key: str, name: Any, asked: Any, depth: int, written: str | None = None) -> Filter:
         """The condition of the operator `name` on a key.
 
         Args:
             written: The operator as the caller wrote it, for messages; None: it is `name`.
         """
         self._count(depth)
-        if not isinstance(name, str):
-            raise _unknown(name, _ON_A_KEY, key)
         plain = _NEGATED.get(name, name)
         if plain in OPERATORS:
             condition = Comparison(key, plain, asked, written or name)

@@ -120,7 +120,6 @@ def words_beside_held(texts: Sequence[str], beside: Sequence[str], sources: Ints
         beside: Words of the query; those of its names change nothing, because a text that defines a name holds them.
         sources: (n,) the code of each text's source.
     """
-    beside = [word for word in beside if word not in MEANING]
     of_words = (spaced(words_in(text[:TEXT_CHARACTERS])) for text in texts)
     held = np.array([[holds_all(words, [word]) for word in beside] for words in of_words], dtype=np.float64)
     lacked = (1.0 - _with_source(held, sources)) * lacking_share(held)

@@ -118,10 +118,10 @@ def _leading(
     best: Best, count: int, next_rows: Callable[[Pool, Ints], dict[int, list[int]]]
 ) -> Iterator[tuple[int, list[int]]]:
     """(index, indices of its next rows) of those of the best `count` candidates, best first, that have next rows among
-    the candidates, and a score that is above 0 and at least the share `SCORE` of the best."""
+    the candidates, and at least the share `SCORE` of the best score."""
     first = best.ranked.order[:count]
     scores = best.ranked.scores[first]
-    near = first[(scores > 0) & (scores >= SCORE * best.scores.max(initial=0.0))]
+    near = first[scores >= SCORE * best.scores.max(initial=0.0)]
     candidates, found = set(best.rows.tolist()), next_rows(best.pool, near)
     for row in near.tolist():
         if rows := [each for each in found.get(row, ()) if each in candidates]:
