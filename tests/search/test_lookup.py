@@ -715,6 +715,10 @@ def test_a_person_is_found_in_a_table_although_others_share_the_first_and_the_la
         ("el teléfono de la señora Ana Ruiz", ["ana ruiz"]),
         ("phone number of Tara S. Hale", ["tara hale"]),
         ("I saw the élan, Tara, of it", []),
+        ("I saw Tara, élan, of it", []),
+        ("call Ann Hale, Bob", ["ann hale"]),
+        ("were Bob, Hale, Tara there?", []),
+        ("Tara Hale Phone", []),
     ],
 )
 def test_a_full_name_is_adjacent_words_with_capital_letters(query, names):
