@@ -640,9 +640,12 @@ def test_who_asks_for_the_meaning_of_a_heading_gets_the_text_below_it_first():
         ("explain x", (["x"], True)),
         ("Henry VIII", (["viii"], False)),
         ("explain rule 5", (["5"], False)),
+        ("what is open?", (["open"], False)),
+        ("open close read write", ([], False)),
+        ("what is it that we do when we open it", ([], False)),
     ],
 )
-def test_a_letter_is_a_roman_number_only_behind_another_word_and_asks_for_no_meaning(query, heads):
+def test_the_words_with_which_an_entry_may_begin_and_whether_their_meaning_is_asked_for(query, heads):
     lookup = looked_up(query)
     assert (lookup.heads, lookup.asks_meaning) == heads
 
