@@ -12,8 +12,8 @@ on day 9?", the heading of this source then matches best, and the text below it,
 stage `neighbours`, which raises chunks beside a good one, does not help in a chat of many short talks: it changes
 nothing if adjacent chunks of a corpus are no more alike than others.
 
-A heading is one of the best `HEADINGS_MAX` candidates, a question one of the best `QUESTIONS_MAX`. Each has at least
-the share `SCORE` of the best score. `Best.put_behind` computes the new scores.
+A heading is one of the best `HEADINGS_MAX` candidates, a question one of the best `QUESTIONS_MAX`. `Best.put_behind`
+computes the new scores.
 
 A heading is one line of at most `HEADING_TERMS` terms that begins with no small letter and ends no sentence. The chunks
 below it are the next ones of its source, at most `BELOW_MAX`. Each has the time of the heading and at least `LONGER`
@@ -43,8 +43,6 @@ from umi_common.types import Chunk
 LEADING_READ = 20
 """Number of best candidates whose next chunks are fetched. These chunks are chosen before the earlier stages reorder
 the candidates, so there are more than `HEADINGS_MAX`."""
-SCORE = 0.5
-"""Smallest share of the best score that a heading or a question has."""
 HEADINGS_MAX = 5
 """Number of best candidates that may be a heading."""
 HEADING_TERMS = 15
@@ -118,12 +116,10 @@ def _leading(
     best: Best, count: int, next_rows: Callable[[Pool, Ints], dict[int, list[int]]]
 ) -> Iterator[tuple[int, list[int]]]:
     """(index, indices of its next rows) of those of the best `count` candidates, best first, that have next rows among
-    the candidates, and at least the share `SCORE` of the best score."""
+    the candidates."""
     first = best.ranked.order[:count]
-    scores = best.ranked.scores[first]
-    near = first[scores >= SCORE * best.scores.max(initial=0.0)]
-    candidates, found = set(best.rows.tolist()), next_rows(best.pool, near)
-    for row in near.tolist():
+    candidates, found = set(best.rows.tolist()), next_rows(best.pool, first)
+    for row in first.tolist():
         if rows := [each for each in found.get(row, ()) if each in candidates]:
             (index, *others) = best.indices_of(np.array([row, *rows]))
             yield index, others
