@@ -29,7 +29,7 @@ import numpy.typing as npt
 from umi_common.pool import NO_SOURCE, Background, Floats, Ints, Vectors
 from umi_common.stores.arrays import Growing
 from umi_common.stores.dense.cosines import cosines
-from umi_common.stores.rows.rows import MISSING, Rows
+from umi_common.stores.rows.rows import MISSING, Mask, Rows
 
 SAMPLE_SIZE = 1_024
 """Largest number of chunks in the sample: the stored chunks with the smallest (CRC-32 of the id, id)."""
@@ -56,8 +56,8 @@ SUMS = 5 + 2 * len(LAGS)
 """
 
 Lengths = npt.NDArray[np.integer]
-IdChecksums = npt.NDArray[np.uint32]
-NO_CHECKSUMS: IdChecksums = np.zeros(0, dtype=np.uint32)
+Checksums = npt.NDArray[np.uint32]
+NO_CHECKSUMS: Checksums = np.zeros(0, dtype=np.uint32)
 
 
 class RowVectors(Protocol):
@@ -76,20 +76,17 @@ class Calibration:
         checksums: CRC-32 of the ids of the first rows, as far as they are already computed.
     """
 
-    def __init__(self, checksums: IdChecksums = NO_CHECKSUMS) -> None:
+    def __init__(self, checksums: Checksums = NO_CHECKSUMS) -> None:
         self._lock = threading.Lock()
         self._rows: Rows | None = None
         """The snapshot that `_numbers` and `_sums` describe; None: they are not computed yet."""
         self._numbers: Mapping[str, float] = {}
-        self._order: list[tuple[int, str, int]] = []
-        """(CRC-32 of the name, name, code) of every source, rising."""
-        self._codes: Ints = np.zeros(0, dtype=np.int64)
-        """The codes in `_order`."""
-        self._chosen: list[int] = []
-        """Codes of the measured sources."""
-        self._sums = np.zeros((0, SUMS))
-        """(len(_chosen), SUMS + dim) sums of each measured source, and the sum of its vectors."""
+        self._sums: dict[int, Floats] = {}
+        """Code of each measured source -> its (SUMS + dim,) sums, the last dim of them the sum of its vectors."""
+        self._source_checksums: Growing[np.uint32] = Growing(np.uint32)
+        """CRC-32 of the names of the first sources."""
         self._checksums: Growing[np.uint32] = Growing.copied(checksums)
+        """CRC-32 of the ids of the first rows."""
         self._drawn_from: Rows | None = None
         """The snapshot that the sample describes; None: no sample was drawn yet."""
         self._drawn: Ints = np.zeros(0, dtype=np.int64)
@@ -125,23 +122,17 @@ class Calibration:
             return {}
         chunks = np.bincount(rows.source[sourced])
         shared = {"shared_source_share": float(chunks[chunks > 1].sum() / chunks.sum())}
-        # `sources` may have grown since the snapshot was taken.
-        positioned = rows.source[sourced & (rows.position != MISSING)]
-        sizes = np.bincount(positioned, minlength=max(len(sources), len(self._order)))
+        sizes = np.bincount(rows.source[sourced & (rows.position != MISSING)])  # by source, its chunks with a position
         if sizes.max(initial=0) < 2:
             return shared
         self._sum_up(self._choose(sizes, sources), sizes, rows, vectors, lengths)
-        return {**_numbers_of(self._sums), **shared}
+        return {**_numbers_of(list(self._sums.values())), **shared}
 
     def _choose(self, sizes: Ints, sources: Sequence[str]) -> list[int]:
         """Codes of the sources from which the statistics are computed: those with several chunks, by rising (CRC-32 of
         the name, name), until they hold SAMPLE_CHUNKS_MAX chunks together."""
-        if len(sizes) > len(self._order):
-            new = range(len(self._order), len(sizes))
-            self._order += [(crc32(sources[code].encode()), sources[code], code) for code in new]
-            self._order.sort()
-            self._codes = np.array([code for _, _, code in self._order], dtype=np.int64)
-        several = self._codes[sizes[self._codes] > 1]
+        checksums = _extended(self._source_checksums, sources, len(sizes))
+        several = _smallest(sizes > 1, SAMPLE_CHUNKS_MAX // 2, checksums, sources)
         counted = np.minimum(sizes[several], SOURCE_CHUNKS_MAX)
         before = np.cumsum(counted) - counted  # of each source, the chunks of the sources before it
         chosen: list[int] = several[before < SAMPLE_CHUNKS_MAX].tolist()
@@ -149,21 +140,15 @@ class Calibration:
 
     def _sum_up(self, chosen: list[int], sizes: Ints, rows: Rows, vectors: RowVectors, lengths: Lengths) -> None:
         """Set `_sums` to the sums of the chosen sources in this snapshot."""
-        earlier, self._chosen = self._chosen, []  # if a step below fails, no source counts as measured
-        stale = _touched(self._rows, rows)
-        if chosen != earlier:
-            stale |= set(chosen).difference(earlier)
-            known = dict(zip(earlier, self._sums, strict=False))  # `earlier` is empty after a failure
-            unknown = np.zeros(SUMS + vectors.shape[1])  # overwritten below
-            self._sums = np.array([known.get(code, unknown) for code in chosen])
-        changed = {at: code for at, code in enumerate(chosen) if code in stale}
-        if changed:
+        known, self._sums = self._sums, {}  # if a step below fails, no source counts as measured
+        for code in _touched(self._rows, rows):
+            known.pop(code, None)
+        if missing := [code for code in chosen if code not in known]:
             codes = rows.source[rows.source_order]
-            for at, code in changed.items():
-                first = int(codes.searchsorted(code))
+            for code, first in zip(missing, codes.searchsorted(missing).tolist(), strict=True):
                 mine = rows.source_order[first : first + min(int(sizes[code]), SOURCE_CHUNKS_MAX)]
-                self._sums[at] = _sums_of(mine, rows.index_in_source[mine], vectors, lengths)
-        self._chosen = chosen
+                known[code] = _sums_of(mine, rows.index_in_source[mine], vectors, lengths)
+        self._sums = {code: known[code] for code in chosen}
 
     def background(
         self, rows: Rows, vectors: RowVectors, queries: Vectors, all_cosines: Vectors | None = None
@@ -177,7 +162,8 @@ class Calibration:
         """
         with self._lock:
             if self._drawn_from is not rows:
-                drawn = self._sampled(rows)
+                # The SAMPLE_SIZE living rows with the smallest checksums.
+                drawn = _smallest(rows.alive, SAMPLE_SIZE, self._checksums_of(rows), rows.ids)
                 if not np.array_equal(drawn, self._drawn):
                     self._drawn, self._sample = drawn, None
                 self._drawn_from = rows
@@ -188,25 +174,9 @@ class Calibration:
             sample = self._sample
         return cosine_background(cosines(sample, queries))
 
-    def _sampled(self, rows: Rows) -> Ints:
-        """The SAMPLE_SIZE living rows with the smallest (CRC-32 of the id, id), rising."""
-        checksums = self._checksums_of(rows)
-        # Checksums are spread evenly: those of about twice SAMPLE_SIZE living rows are at most this limit.
-        limit = int(min(2 * SAMPLE_SIZE / max(rows.living, 1), 1.0) * (2**32 - 1))
-        among = np.flatnonzero(rows.alive & (checksums <= limit))
-        if len(among) < SAMPLE_SIZE:
-            among = np.flatnonzero(rows.alive)
-        among = among[np.argsort(checksums[among], kind="stable")]
-        if (np.diff(checksums[among]) == 0).any():
-            ordered = sorted(among.tolist(), key=lambda row: (checksums[row], rows.ids[row]))
-            among = np.array(ordered, dtype=np.int64)
-        return among[:SAMPLE_SIZE]
-
-    def _checksums_of(self, rows: Rows) -> IdChecksums:
+    def _checksums_of(self, rows: Rows) -> Checksums:
         """(n,) CRC-32 of the ids of all rows."""
-        new = rows.ids[len(self._checksums.view) : len(rows)]
-        self._checksums.extend(np.fromiter((crc32(id.encode()) for id in new), dtype=np.uint32, count=len(new)))
-        return self._checksums.view[: len(rows)]
+        return _extended(self._checksums, rows.ids, len(rows))
 
     @classmethod
     def restored(cls, rows: Rows, saved: Mapping[str, npt.NDArray[Any]]) -> Calibration:
@@ -220,20 +190,21 @@ class Calibration:
         made._drawn = drawn
         made._sample = saved["sample"].reshape(len(drawn), saved["sample"].size // max(len(drawn), 1))
         if len(chosen):
-            made._chosen, made._rows = chosen.tolist(), rows.earlier(alive)
-            made._sums = np.hstack([saved[name].reshape(len(chosen), -1) for name in ("sums", "totals")])
+            sums = np.hstack([saved[name].reshape(len(chosen), -1) for name in ("sums", "totals")])
+            made._sums, made._rows = dict(zip(chosen.tolist(), sums, strict=True)), rows.earlier(alive)
         return made
 
     def saved(self, rows: Rows) -> dict[str, npt.NDArray[Any]]:
         """One-dimensional arrays for `restored`: the checksums of `rows`, and the sample and sums last computed."""
         with self._lock:
+            sums = self._sums.values()
             arrays: dict[str, npt.NDArray[Any]] = {
                 "id checksums": self._checksums_of(rows),
                 "drawn": self._drawn[:0] if self._sample is None else self._drawn,
                 "sample": np.zeros(0, np.float32) if self._sample is None else self._sample,
-                "chosen": np.array(self._chosen, np.int64),
-                "sums": self._sums[:, :SUMS],
-                "totals": self._sums[:, SUMS:],
+                "chosen": np.array(list(self._sums), np.int64),
+                "sums": np.array([each[:SUMS] for each in sums]),
+                "totals": np.array([each[SUMS:] for each in sums]),
                 "alive then": rows.alive[:0] if self._rows is None else self._rows.alive,
             }
             return {name: array.ravel() for name, array in arrays.items()}
@@ -248,6 +219,27 @@ def cosine_background(cosines: Vectors) -> Background:
     mean = deviations.sum(axis=1) / count
     deviations -= mean[:, np.newaxis]
     return Background(mean, np.sqrt(np.einsum("ij,ij->i", deviations, deviations) / count), count)
+
+
+def _extended(checksums: Growing[np.uint32], names: Sequence[str], count: int) -> Checksums:
+    """(count,) CRC-32 of the first names; those that `checksums` lacks are appended to it."""
+    new = names[len(checksums.view) : count]
+    checksums.extend(np.fromiter((crc32(name.encode()) for name in new), dtype=np.uint32, count=len(new)))
+    return checksums.view[:count]
+
+
+def _smallest(among: Mask, count: int, checksums: Checksums, names: Sequence[str]) -> Ints:
+    """At most `count` of the indices where the mask is True: those with the smallest (checksum, name), rising."""
+    # Checksums are spread evenly: about twice `count` of them are at most this limit.
+    limit = int(min(2 * count / max(int(among.sum()), 1), 1.0) * (2**32 - 1))
+    indices = np.flatnonzero(among & (checksums <= limit))
+    if len(indices) < count:
+        indices = np.flatnonzero(among)
+    indices = indices[np.argsort(checksums[indices], kind="stable")]
+    if (np.diff(checksums[indices]) == 0).any():
+        ordered = sorted(indices.tolist(), key=lambda index: (checksums[index], names[index]))
+        indices = np.array(ordered, dtype=np.int64)
+    return indices[:count]
 
 
 def _touched(before: Rows | None, now: Rows) -> frozenset[int]:
@@ -292,10 +284,10 @@ def _sums_of(mine: Ints, indices: Ints, vectors: RowVectors, lengths: Lengths) -
     return np.concatenate([[chunks, squares, weights_squared, pairs, within, *products, *weight_products], total])
 
 
-def _numbers_of(sums: Floats) -> dict[str, float]:
+def _numbers_of(sums: Sequence[Floats]) -> dict[str, float]:
     """`autocorrelation` and its number of pairs; `icc`, 1 - (variance within sources) / (total variance), and its
-    degrees of freedom, both 0 for a single source."""
-    whole, sources = sums.sum(axis=0), int(np.count_nonzero(sums[:, 0]))
+    degrees of freedom, both 0 for a single source; from the sums of each source."""
+    whole, sources = np.array(sums).sum(axis=0), sum(bool(each[0]) for each in sums)
     chunks, squares, weights_squared, pairs, within = whole[:5].tolist()
     products, weights = whole[5:SUMS].reshape(2, len(LAGS))
     scale = squares / max(weights_squared, DIVISOR_MIN)
