@@ -7,16 +7,17 @@ all candidates, so every row of the pool has a score from each arm.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import accumulate
 
 import numpy as np
 
 from umi_common.errors import IndexUnavailable, InputError, SearchUnavailable
 from umi_common.filters import Filter
 from umi_common.filters.tree import shown
-from umi_common.pool import CHUNKS_WITH_TIME, Pool, Vectors
+from umi_common.pool import CHUNKS_WITH_TIME, Background, Pool, Vectors
 from umi_common.protocols import RecallRequest
 from umi_common.runtime.calls import COMPUTE_SLOTS
 from umi_common.runtime.losses import warn_once
@@ -53,83 +54,83 @@ def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:
     if core.other_embedder is not None:
         requests = with_error(requests, core.other_embedder)
     queries = query_vectors(requests, core.query_embedder, snapshot.vectors.shape[1], traces)
-    shared = _shared_parts(snapshot, queries)
+    dense = _dense_queries(snapshot, queries)
     with COMPUTE_SLOTS.held():
-        rows, row_data = snapshot.rows, snapshot.row_data
-        lengths = partial(snapshot.lexical.lengths, len(rows))
-        numbers = row_data.calibration.numbers(rows, snapshot.vectors, lengths, row_data.table.sources)
-        searches = zip(queries, shared, requests, traces, strict=True)
-        return [
-            _search(snapshot, vectors, scan, request, trace, {"calibration": numbers, **background})
-            for vectors, (scan, background), request, trace in searches
-        ]
+        searches = zip(requests, traces, dense, strict=True)
+        return [_search(snapshot, *each) for each in searches]
 
 
-def _shared_parts(
-    snapshot: StoreSnapshot, queries: Sequence[Vectors | None]
-) -> list[tuple[Scan | None, dict[str, Any]]]:
-    """For each search, its part of the scan that all searches share, and the field "background" of its pool.
+@dataclass(frozen=True, slots=True, eq=False)
+class _DenseQueries:
+    """V query vectors of one or several searches, with their background and the scan of all rows."""
 
-    A search whose part is None scans alone. A search without query vectors has neither.
-    """
+    vectors: Vectors
+    """(V, dim) unit vectors, zeros for a query that finds nothing."""
+    background: Background
+    scan: Scan | None
+    """None: the dense arm of each search scans alone."""
+
+    def of(self, which: slice) -> _DenseQueries:
+        scan = None if self.scan is None else self.scan.of(which)
+        return _DenseQueries(self.vectors[which], self.background.of_queries(which), scan)
+
+
+def _dense_queries(snapshot: StoreSnapshot, queries: Sequence[Vectors | None]) -> list[_DenseQueries | None]:
+    """The dense queries of each search, computed for all searches together; None for a search without vectors."""
     present = [vectors for vectors in queries if vectors is not None]
     if not present:
-        return [(None, {})] * len(queries)
-    scan, joined = None, np.concatenate(present)
+        return [None] * len(queries)
+    scan, joined, row_data = None, np.concatenate(present), snapshot.row_data
     if len(present) > 1 and len(joined) * len(snapshot.rows) <= SHARED_SCORES_MAX:
-        scan = dense_search.scan_of(snapshot.vectors, joined, snapshot.row_data.quantised)
-    exact = scan.scores if scan is not None and scan.bounds is None else None
-    background = snapshot.row_data.calibration.background(snapshot.rows, snapshot.vectors, joined, exact)
-    parts, end = list[tuple[Scan | None, dict[str, Any]]](), 0
-    for vectors in queries:
-        if vectors is None:
-            parts.append((None, {}))
-            continue
-        own = slice(end, end + len(vectors))
-        end = own.stop
-        parts.append((None if scan is None else scan.of(own), {"background": background.of_queries(own)}))
-    return parts
+        scan = dense_search.scan_of(snapshot.vectors, joined, row_data.quantised)
+    cosines = scan.scores if scan is not None and scan.bounds is None else None
+    background = row_data.calibration.background(snapshot.rows, snapshot.vectors, joined, cosines)
+    every = _DenseQueries(joined, background, scan)
+    ends = accumulate(0 if own is None else len(own) for own in queries)
+    pairs = zip(queries, ends, strict=True)
+    return [None if own is None else every.of(slice(end - len(own), end)) for own, end in pairs]
 
 
-def _search(
-    snapshot: StoreSnapshot,
-    queries: Vectors | None,
-    scan: Scan | None,
-    request: RecallRequest,
-    trace: RecallTrace,
-    corpus_fields: Mapping[str, Any],
-) -> Pool:
-    """The pool of one search. `corpus_fields` are the fields of a pool that do not depend on its candidates."""
+def _search(snapshot: StoreSnapshot, request: RecallRequest, trace: RecallTrace, queries: _DenseQueries | None) -> Pool:
+    """The pool of one search."""
     begun, rows, row_data = time.perf_counter(), snapshot.rows, snapshot.row_data
     allowed = snapshot.mask(request.where, request.window)
     if allowed is not None and rows.living and not allowed.any():
-        if request.where is not None:
-            _warn_of_filter(snapshot, request.where)
-        if request.window is not None and not rows.within(TimeRange()).any():
-            trace.facts[CHUNKS_WITH_TIME] = 0
+        _note_empty_mask(snapshot, request, trace)
     search = TextSearch(request, trace, snapshot.lexical, rows, row_data.table, allowed, rows.decay(request))
     lexical = None
     if snapshot.lexical_fault is None:
         lexical = search.ranked()
     elif request.strategy != "vector":
         search.lost_lexical(snapshot.lexical_fault, "; repair() brings it back")
-    dense = None if queries is None else _dense_arm(snapshot, queries, scan, search)
+    dense = None if queries is None else _dense_arm(snapshot, queries, search)
     if lexical is None and dense is None:
         raise SearchUnavailable(trace.reasons())
     trace.facts |= {"chunks": rows.living, "arms_ms": (time.perf_counter() - begun) * 1e3}
-    named, links = Named({}, {}), None
     found = [hits.rows for hits in dense or ()]
-    if request.referring() and len(rows) > REFERENCES_ROWS_MAX:
-        trace.facts["references"] = f"off above {REFERENCES_ROWS_MAX} rows"
-    else:
+    if len(rows) <= REFERENCES_ROWS_MAX or not request.referring():
         named, links = search.references(row_data.lazy.names, lexical, found, partial(_terms, snapshot))
+    else:
+        named, links = Named({}, {}), None
+        trace.facts["references"] = f"off above {REFERENCES_ROWS_MAX} rows"
     chosen = search.candidates(lexical, found, named, links)
     vectors = snapshot.vectors.take(chosen, axis=0)
-    fields = {"vectors": vectors, "version": rows.seq[chosen], **corpus_fields}
-    fields |= search.scored(lexical, chosen, alone=dense is None)
+    fields = search.scored(lexical, chosen, alone=dense is None)
+    lengths = partial(snapshot.lexical.lengths, len(rows))
+    calibration = row_data.calibration.numbers(rows, snapshot.vectors, lengths, row_data.table.sources)
+    fields |= {"vectors": vectors, "version": rows.seq[chosen], "calibration": calibration}
     if queries is not None and dense is not None:
-        fields |= {"dense": dense_search.score(vectors, queries, chosen, searched=dense), "query_vectors": queries}
+        fields |= {"query_vectors": queries.vectors, "background": queries.background}
+        fields["dense"] = dense_search.score(vectors, queries.vectors, chosen, searched=dense)
     return search.pool(chosen, named, links, **fields)
+
+
+def _note_empty_mask(snapshot: StoreSnapshot, request: RecallRequest, trace: RecallTrace) -> None:
+    """Tell the caller why filter and time range let no chunk pass: by a warning, or by a fact of the trace."""
+    if request.where is not None:
+        _warn_of_filter(snapshot, request.where)
+    if request.window is not None and not snapshot.rows.within(TimeRange()).any():
+        trace.facts[CHUNKS_WITH_TIME] = 0
 
 
 def _warn_of_filter(snapshot: StoreSnapshot, where: Filter) -> None:
@@ -153,7 +154,7 @@ def _warn_of_filter(snapshot: StoreSnapshot, where: Filter) -> None:
         warn_once("filter", f"{asked}, not {held}", message, shown(key), asked, held)
 
 
-def _dense_arm(snapshot: StoreSnapshot, queries: Vectors, scan: Scan | None, search: TextSearch) -> list[DenseHits]:
+def _dense_arm(snapshot: StoreSnapshot, queries: _DenseQueries, search: TextSearch) -> list[DenseHits]:
     """The dense arm's ranking for each query vector."""
     search.trace.facts["dense_engine"] = "exact"
     allowed = search.allowed
@@ -161,13 +162,13 @@ def _dense_arm(snapshot: StoreSnapshot, queries: Vectors, scan: Scan | None, sea
         allowed = snapshot.present if allowed is None else snapshot.present & allowed
     return dense_search.search(
         snapshot.vectors,
-        queries,
+        queries.vectors,
         k=search.request.depth,
         allowed=allowed,
         weights=search.weights,
         ids=snapshot.rows.ids,
         quantised=snapshot.row_data.quantised,
-        scan=scan,
+        scan=queries.scan,
     )
 
 
