@@ -135,13 +135,15 @@ class References:
         weights, rows = self._term_weights(), sources.tolist()
         if not rows or len(weights) < 2 or weights.sum() <= 0:
             return None
-        rated: list[_Rated] = [[], [], self._by_rare_term(sources) if self.rare else []]
-        if self.names:
-            texts = dict(zip(rows, terms_of(rows), strict=True))
-            rated[:2] = self._by_name(texts), self._by_part(texts)
-        source, target, (name, part, rare) = self._largest(rated)
-        if not len(source):
+        texts = dict(zip(rows, terms_of(rows), strict=True)) if self.names else {}
+        by_name, by_part = (self._by_name(texts), self._by_part(texts)) if texts else ((), ())
+        by_rare_term = self._by_rare_term(sources) if self.rare else ()
+        rated = [self._pairs_of(each) for each in (by_name, by_part, by_rare_term)]
+        pairs = distinct(np.concatenate([some for some, _ in rated]))
+        if not len(pairs):
             return None
+        source, target = np.divmod(pairs, len(self.allowed))
+        name, part, rare = (_largest(pairs, *each) for each in rated)
         either = distinct(np.concatenate([source, target]))
         at_source, at_target = either.searchsorted(source), either.searchsorted(target)
         held = self.index.held(self.query.terms, either, self.config)
@@ -173,18 +175,17 @@ class References:
         names, living = self.names, self.index.living
         not_asked = set(chain(*texts.values())).difference(term.text for term in self.query.terms)
         in_names = [term for term in not_asked if term in names.by_term]
-        df = dict(zip(in_names, self.index.corpus.frequencies(in_names), strict=True))
-        rows = {row for term in df if df[term] <= MENTION_DOCUMENTS_MAX for row in living(names.by_term[term])}
-        alone = {row: names.by_row[row] for row in rows if len(living(names.rows(names.by_row[row]))) < 2}
-        rarest = self._rarest(alone.values())
-        rows_of: dict[str, list[int]] = {}
-        for row, name in alone.items():
-            if rarest[name][1] in df:
-                rows_of.setdefault(rarest[name][1], []).append(row)
+        pairs = zip(in_names, self.index.corpus.frequencies(in_names), strict=True)
+        few = {term: df for term, df in pairs if df <= MENTION_DOCUMENTS_MAX}
+        row_of = {names.by_row[row]: row for term in few for row in living(names.by_term[term])}
+        rows_of: dict[str, list[int]] = {}  # t -> the rows j
+        for name, (_, term) in self._rarest(name for name in row_of if len(living(names.rows(name))) == 1).items():
+            if term in few:
+                rows_of.setdefault(term, []).append(row_of[name])
         found = []
         for row, terms in texts.items():
             for term in rows_of.keys() & terms:
-                weight = PART * min(1.0, NAME_DOCUMENTS / max(df[term], 1)) / len(rows_of[term])
+                weight = PART * min(1.0, NAME_DOCUMENTS / max(few[term], 1)) / len(rows_of[term])
                 found += [(row, other, weight) for other in rows_of[term]]
         return found
 
@@ -195,18 +196,13 @@ class References:
         shared = (df > 1) & ((source[i] != source[j]) | (source[i] == NO_SOURCE))
         return np.stack([i[shared], j[shared], 1.0 / (df[shared] - 1)], axis=1)
 
-    def _largest(self, rated: Sequence[_Rated]) -> tuple[Ints, Ints, Floats]:
-        """(Q,) i and (Q,) j of the distinct pairs that K functions have rated, and (K, Q) the largest value of each
-        function; 0: it has none. Pairs of a row with itself, and those whose j may not be found, are left out."""
-        table = np.concatenate([np.array(each, np.float64).reshape(-1, 3) for each in rated])
-        function = np.repeat(range(len(rated)), list(map(len, rated)))
+    def _pairs_of(self, rated: _Rated) -> tuple[Ints, Floats]:
+        """(P,) the pairs of rows, each as the number i * n + j, and (P,) their values. Pairs of a row with itself, and
+        those whose j may not be found, are left out."""
+        table = np.array(rated, np.float64).reshape(-1, 3)
         i, j = table[:, :2].astype(np.int64).T
         kept = self.allowed[j] & (i != j)
-        pair = (i * len(self.allowed) + j)[kept]
-        pairs = distinct(pair)
-        values = np.zeros(len(rated) * len(pairs))
-        np.maximum.at(values, function[kept] * len(pairs) + pairs.searchsorted(pair), table[kept, 2])
-        return *np.divmod(pairs, len(self.allowed)), values.reshape(len(rated), -1)
+        return (i * len(self.allowed) + j)[kept], table[kept, 2]
 
     def _term_weights(self) -> Floats:
         """(T,) for each of the query's T terms, its idf times its weight in the query."""
@@ -236,6 +232,13 @@ class References:
         held = dict(zip(terms, self.index.held([*terms.values()], rows, self.config), strict=True))
         holders = {name: rows[np.all([held[term] for term in name], axis=0)].tolist() for name in found}
         return {name: holders.get(name, []) for name in rarest}
+
+
+def _largest(pairs: Ints, rated: Ints, values: Floats) -> Floats:
+    """(Q,) for each of the Q rising `pairs`, the largest value that it has in `rated` and `values`; 0: none."""
+    largest = np.zeros(len(pairs))
+    np.maximum.at(largest, pairs.searchsorted(rated), values)
+    return largest
 
 
 def _sums_held(weights: Floats, held: Mask) -> Floats:
