@@ -392,6 +392,16 @@ def test_a_damaged_ledger_ends_verify_with_1(notes, tmp_path):
     assert "umi.db" in done.stderr
 
 
+def test_verify_names_the_chunks_of_stored_vectors_that_are_numbers(notes, tmp_path):
+    run("index", notes, "--store", tmp_path / "store")
+    with contextlib.closing(sqlite3.connect(tmp_path / "store" / "umi.db")) as ledger, ledger:
+        ledger.execute("UPDATE vectors SET vector = 5")
+    done = umi("verify", "--store", tmp_path / "store")
+    assert done.returncode == 1
+    assert "garden.html" in done.stderr
+    assert "HybridStore.reindex(path" in done.stderr
+
+
 @pytest.mark.parametrize(
     "arguments, code, said",
     [

@@ -25,6 +25,9 @@ ANALYZER = "analyzer"
 CHECK = "{}.crc32"
 """Name of the setting that holds the CRC-32 of the setting in braces; stores of early versions lack it."""
 
+VECTOR_BYTES = "SELECT length(vector) FROM vectors WHERE typeof(vector) = 'blob' LIMIT 1"
+"""Selects the length of one vector in bytes; no row if there is no vector, or if the vectors are damaged."""
+
 
 def recorded(key: str, value: str) -> dict[str, str]:
     """The settings to store: `value` and its checksum. `key` is EMBEDDER or ANALYZER."""
@@ -49,8 +52,8 @@ def stored_embedder(directory: Path) -> tuple[str, int] | None:
     if inode_of(directory / FILE) is None:
         return None
     with closing(Ledger(directory / FILE, read_only=True)) as ledger:
-        name, vectors = _setting(ledger, EMBEDDER), ledger.all_rows("SELECT vector FROM vectors LIMIT 1")
-    return None if name is None or not vectors else (name, len(vectors[0][0]) // 4)
+        name, sizes = _setting(ledger, EMBEDDER), ledger.all_rows(VECTOR_BYTES)
+    return None if name is None or not sizes else (name, sizes[0][0] // 4)
 
 
 def model_of(ledger: Ledger, embedder: Any, config: UmiConfig) -> Embedder:
