@@ -92,43 +92,49 @@ class QueryExpander:
         The query is analysed in its own language, or, if that is not detected or no row has it, in the language of most
         rows. All terms of one word count as one term: weight(term) * idf(rows of term) = weight(word) * idf(sum of the
         rows of its terms). Terms that are guessed weigh `TYPO_WEIGHT` times that, other forms at most `FORM_WEIGHT`
-        times the weight of the word. If few rows say "I", the words of `FIRST_PERSON` weigh as much as function words.
-        Of a long query, only the `QUERY_TERMS_MAX` terms with the largest weight * idf are looked up in other
-        languages.
-
-        A date that names its month ("3 March 2026") adds "2026-03-03", the term of all numeric forms of the day, if a
-        row holds it. A text that names the month does not get this term: cutting texts into terms would take a third
-        longer.
+        times the weight of the word. Of a long query, only the `QUERY_TERMS_MAX` terms with the largest weight * idf
+        are looked up in other languages.
         """
         language = self.analyzer.language_of(query)
         own = self.analyzer.of_language(language)
         first = own if own in self.analyzers and language != NOT_FOUND else self.analyzers[0]
-        weights = {**first.weighted_terms(query, function_word_weight)}
-        is_english = first is self.analyzer.of_language(ENGLISH)
-        spoken = FIRST_PERSON & weights.keys() if is_english else frozenset()
-        if "i" in spoken and _has_number_one(query):
-            spoken -= {"i"}
-        if spoken and len(spoken) < len(weights) and self._few_speak():
-            weights.update((term, function_word_weight * weights[term]) for term in spoken)
-        weights.update(dict.fromkeys(self._held(days_in_words(query)), 1.0))
-        forms = self._other_forms(query, first) if is_english else {}
+        weights = self._weights_as_typed(query, first, function_word_weight)
+        forms = self._other_forms(query, first) if self._is_english(first) else {}
         for term, others in self._compounds(query, first).items():
             forms.setdefault(term, []).extend(others)
         terms_of_word = _in_other_languages(query, first, self.analyzers, self._heaviest_terms(weights))
         counts = self._counts(chain(*terms_of_word.values(), forms, *forms.values()))
-        words = [_Word(term, {each: counts[each] for each in terms}) for term, terms in terms_of_word.items()]
-        if len(weights) <= SPELLED_TERMS_MAX:
-            words = [self._with_spellings(query, word, guess=word.term not in forms) for word in words]
-        not_looked_up = {term: weight for term, weight in weights.items() if term not in terms_of_word}
-        expanded = _largest(not_looked_up, *(self._weights_of_word(weights[word.term], word) for word in words))
+        of_words = [{term: weight for term, weight in weights.items() if term not in terms_of_word}]
+        for term, terms in terms_of_word.items():
+            word = _Word(term, {each: counts[each] for each in terms})
+            if len(weights) <= SPELLED_TERMS_MAX:
+                word = self._with_spellings(query, word, guess=term not in forms)
+            of_words.append(self._weights_of_word(weights[term], word))
+        expanded = _largest(of_words)
         of_forms = (self._weights_of_forms(weights.get(term, 0.0), term, forms[term], counts) for term in forms)
-        for term, weight in _largest(*of_forms).items():
+        for term, weight in _largest(of_forms).items():
             expanded.setdefault(term, weight)
         return {term: weight for term, weight in expanded.items() if weight}
 
-    def _few_speak(self) -> bool:
-        """Whether less than `SPEAKING_SHARE` of the living rows hold "i"."""
-        return self._counts(["i"])["i"] < SPEAKING_SHARE * self.corpus.documents
+    def _weights_as_typed(self, query: str, first: Analyzer, function_word_weight: float) -> dict[str, float]:
+        """The terms that the analyzer `first` makes of the query, each with its weight.
+
+        If few rows say "I", the words of `FIRST_PERSON` weigh as much as function words. A date that names its month
+        ("3 March 2026") adds "2026-03-03", the term of all numeric forms of the day, if a row holds it. A text that
+        names the month does not get this term: cutting texts into terms would take a third longer.
+        """
+        weights = {**first.weighted_terms(query, function_word_weight)}
+        spoken = FIRST_PERSON & weights.keys() if self._is_english(first) else frozenset()
+        if "i" in spoken and _has_number_one(query):
+            spoken -= {"i"}
+        if spoken and len(spoken) < len(weights):
+            few_speak = self._counts(["i"])["i"] < SPEAKING_SHARE * self.corpus.documents
+            weights |= {term: function_word_weight * weights[term] for term in spoken if few_speak}
+        weights.update(dict.fromkeys(self._held(days_in_words(query)), 1.0))
+        return weights
+
+    def _is_english(self, analyzer: Analyzer) -> bool:
+        return analyzer is self.analyzer.of_language(ENGLISH)
 
     def _other_forms(self, query: str, analyzer: Analyzer) -> dict[str, list[str]]:
         """Term of an English word of the query -> the terms of the word's other forms; words without any are left out.
@@ -287,7 +293,7 @@ def _in_other_languages(
     return found
 
 
-def _largest(*weightings: Mapping[str, float]) -> dict[str, float]:
+def _largest(weightings: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """The largest weight of each term."""
     largest: dict[str, float] = {}
     for weighting in weightings:
