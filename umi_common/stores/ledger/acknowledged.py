@@ -74,10 +74,10 @@ class MarkFile:
         Called before the ledger is opened. The list of the sessions' names is read twice: from `umi.db` with the log,
         and from `umi.db` alone. Nothing is compared if the first list is empty: early versions of umi wrote no names.
 
-        - If the record names the newest session of the first list, its name was copied into `umi.db`. So the second
-          list must begin with it, too.
-        - Else `umi.db` alone may end at an earlier session, or at none. So if the second list has a newest name, the
-          first list must hold it; the log of another database has a list without it.
+        - The newest name of the second list, if it has one, must be in the first list; with the log of another database
+          it is not.
+        - If the record names the newest session of the first list, its name was copied into `umi.db`. So it must be the
+          newest name of the second list, too.
 
         Raises:
             LedgerDamaged: If the log belongs to another database; no file was changed.
@@ -92,9 +92,9 @@ class MarkFile:
             return  # opening the ledger raises the right error
         if not with_log:
             return
-        was_copied = self.read().session == with_log[0]
-        newest_alone = without_log[0] if without_log else None
-        if newest_alone not in (with_log[:1] if was_copied else [*with_log, None]):
+        newest, newest_alone = with_log[0], next(iter(without_log), None)
+        unknown = newest_alone is not None and newest_alone not in with_log
+        if unknown or (self.read().session == newest and newest_alone != newest):
             raise LedgerDamaged(
                 f"{wal} and {database.name} were written by different sessions; delete {wal.name} and "
                 f"{database.name}-shm if {database.name} is a copy that you put back; else restore {database.name} and "
