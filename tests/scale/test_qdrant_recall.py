@@ -7,6 +7,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from qdrant_client import QdrantClient
+from qdrant_client.local import payload_filters
 from qdrant_toys import NOW, Counting, Failing, by_id, corpus, in_order, local, qdrant, queries, search
 
 from umi_common import DualRetriever, HybridStore, UmiConfig
@@ -220,3 +221,15 @@ def test_positions_with_gaps_are_bridged_in_one_more_round_trip_too():
     search(store, "word20", depth=10, around=2)
     assert client.calls == {"query_batch_points": 2}
     embedded.close()
+
+
+@pytest.mark.parametrize("step", [1, 3])
+def test_in_local_mode_a_search_compares_each_chunk_few_times_with_or_without_gaps(monkeypatch, step):
+    store = qdrant(local())
+    store.add([Chunk(f"c{n}", f"boat word{n}", source=f"s{n // 5}", position=n % 5 * step) for n in range(600)])
+    with DualRetriever(store) as umi:
+        umi.search("boat word17")
+        compared, check = [], payload_filters.check_filter
+        monkeypatch.setattr(payload_filters, "check_filter", lambda *each: compared.append(each) or check(*each))
+        assert umi.search("boat word23").ids[0] == "c23"
+    assert len(compared) < 16 * 600

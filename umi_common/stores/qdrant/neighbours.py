@@ -27,6 +27,9 @@ REPEATED_BELOW = 256
 """A request with at least this limit is not repeated with a larger limit. If so many chunks have one position, the
 chunks at the positions before and after it are not found."""
 
+LOCAL_LIMIT = 2**31
+"""A number above the number of points of any collection in local mode."""
+
 
 @dataclass(frozen=True, slots=True)
 class Beside:
@@ -59,8 +62,11 @@ def _walked(steps: Mapping[str, str], id: str, count: int) -> list[str]:
 def beside(
     connection: Connection, chunks: Iterable[Chunk | Candidate], reach: int, *, payload: Any, vectors: bool
 ) -> Beside:
-    """The chunks at most `reach` places before and after the positions of `chunks`."""
+    """The chunks at most `reach` places before and after the positions of `chunks`; in local mode, perhaps others of
+    their sources, too."""
     places = {(each.source, each.position) for each in chunks if each.source is not None and each.position is not None}
+    if connection.is_local:
+        return _in_sources(connection, {source for source, _ in places}, payload, vectors)
     open_requests = [(*place, after) for place in sorted(places) for after in (False, True)]
     limit = reach + 1 + TIES
     points: dict[str, Any] = {}
@@ -85,6 +91,25 @@ def beside(
     return Beside(points, following, {second: first for first, second in following.items()})
 
 
+def _in_sources(connection: Connection, sources: Collection[str], payload: Any, vectors: bool) -> Beside:
+    """All chunks of the sources that have a position, in one request: local mode compares every point with each."""
+    if not sources:
+        return Beside({}, {}, {})
+    m = models()
+    same = m.Filter(must=[m.FieldCondition(key="source", match=m.MatchAny(any=sorted(sources)))])
+    request = m.QueryRequest(filter=same, limit=LOCAL_LIMIT, with_payload=payload, with_vector=vectors)
+    found = own_points(connection.query([request])[0])
+    points = [point for point in found if point.payload.get("position") is not None]
+    points.sort(key=lambda point: (point.payload["source"], point.payload["position"], point.payload["id"]))
+    pairs = [
+        (first.payload["id"], second.payload["id"])
+        for first, second in pairwise(points)
+        if first.payload["source"] == second.payload["source"]
+    ]
+    by_id = {point.payload["id"]: point for point in points}
+    return Beside(by_id, dict(pairs), {second: first for first, second in pairs})
+
+
 def _request(source: str, position: int, after: bool, limit: int, payload: Any, vectors: bool) -> Any:
     """The request for the chunks of a source from a position on, by rising position; without `after` by falling one."""
     m = models()
@@ -107,8 +132,10 @@ def at_positions(connection: Connection, missing: Mapping[str, Collection[int]])
         )
         for source, positions in sorted(missing.items())
     ]
+    # Local mode compares every point with each part, unless the point's source is none of these.
+    of_sources = m.FieldCondition(key="source", match=m.MatchAny(any=sorted(missing)))
     limit = (1 + TIES) * sum(map(len, missing.values()))
-    return connection.page(m.Filter(should=parts), limit, payload=HEAD, vectors=True)[0]
+    return connection.page(m.Filter(must=[of_sources], should=parts), limit, payload=HEAD, vectors=True)[0]
 
 
 def missing_positions(candidates: Mapping[str, Candidate], best: Collection[str], reach: int) -> dict[str, set[int]]:
