@@ -36,7 +36,7 @@ from umi_common.protocols import Probe
 from umi_common.sim import HashEmbedder
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.chroma import store as store_module
-from umi_common.stores.chroma.collection import Record
+from umi_common.stores.chroma.collection import ChromaCollection, Record
 from umi_common.stores.chroma.following import Follower
 from umi_common.stores.chroma.records import KEY, chunk_of_record, reader
 from umi_common.stores.lexical.index import LexicalIndex
@@ -998,3 +998,61 @@ def test_a_new_index_without_the_replaced_records_needs_no_embedder(collection, 
         monkeypatch.setattr(embedder, "embed_documents", Broken().embed_documents)
         assert found(store, "boiler", strategy="text")[0] == "t3"
         assert len(store.listing().passing) == len(TEXTS)
+
+
+def test_the_search_that_drops_the_replaced_records_reads_and_analyses_no_text_again(collection, monkeypatch):
+    monkeypatch.setattr(store_module, "DEAD_ROWS_MAX", 0)
+    with ChromaStore(collection, MODEL) as store:
+        for turn in range(5):
+            store.add([Chunk("t2", f"Luna is a grey cat, seen {turn} times.")])
+        read, indexed, records, update = [], [], ChromaCollection.records, LexicalIndex.update
+        with monkeypatch.context() as patch:
+            patch.setattr(ChromaCollection, "records", lambda self, ids: read.extend(ids) or records(self, ids))
+            patch.setattr(LexicalIndex, "update", lambda self, *_, **new: indexed.append(_) or update(self, *_, **new))
+            assert len(store.listing().passing) == len(TEXTS)
+        assert (read, indexed) == ([], [])
+        assert by_words(store, "seen 4 times") == {"t2"} and found(store, "boiler")[0] == "t3"
+
+
+def test_a_store_that_has_dropped_the_replaced_records_answers_as_a_new_one(collection, monkeypatch):
+    texts = {f"n{n}": f"Jarrowby {n % 5}. The mill of {n % 7} stones stands near Arden {n}." for n in range(30)}
+    write(collection, texts, [{"source": f"s{n % 3}", "page": n % 4} for n in range(30)])
+    where = parse_filter({"page": {"$in": [1, 2]}})
+    with ChromaStore(collection, MODEL) as store:
+        assert by_words(store, "mill", where=where)
+        write(collection, {id: f"{text} Again." for id, text in list(texts.items())[::2]})
+        collection.delete(ids=["n3", "t1"])
+        write(collection, {id: f"{text} And again." for id, text in list(texts.items())[1::4]})
+        write(collection, {"t2": "  "})  # no longer a chunk
+        monkeypatch.setattr(store_module, "DEAD_ROWS_MAX", 0)
+        for turn in range(40):
+            write(collection, {"t0": f"Priya left Acme {turn} times."})
+            len(store)
+        assert len(store.listing().passing) < 60
+        with ChromaStore(collection, MODEL) as new:
+            assert store.ids() == new.ids() and store.status().skipped == new.status().skipped == ("t2",)
+            for query in ("mill near Arden 12", "Jarrowby 3", "grey cat", "again"):
+                for options in ({}, {"where": where}, {"strategy": "text"}):
+                    pools = [
+                        each.recall([Probe(query)], depth=20, now=NOW, around=1, **options) for each in (store, new)
+                    ]
+                    assert list(pools[0].ids) == list(pools[1].ids)
+                    for name in ("lexical", "lexical_bound", "coverage", "dense", "source_lexical", "index_in_source"):
+                        one, other = (getattr(pool, name, None) for pool in pools)
+                        assert np.array_equal(one, other), name
+            write(collection, {"t4": "Snow fell on Jarrowby."}, [{"source": "s1", "page": 1}])
+            for each in (store, new):
+                assert by_words(each, "snow", where=where) == {"t4"}
+                assert each.get(["t4"])[0].position == 10
+
+
+def test_a_write_that_was_noted_before_the_replaced_records_are_dropped_is_found_by_the_next_search(
+    collection, monkeypatch
+):
+    with ChromaStore(collection, MODEL, sync_seconds=1_000) as store:
+        for turn in range(5):
+            store.add([Chunk("t2", f"Luna is a grey cat, seen {turn} times.")])
+        monkeypatch.setattr(store_module, "DEAD_ROWS_MAX", 0)
+        write(collection, {"t1": "Snow fell."})
+        assert by_words(store, "snow") == {"t1"}
+        assert len(store.listing().passing) == len(TEXTS) + 1, "the rows before were dropped, and t1 replaced then"

@@ -94,6 +94,24 @@ def test_rows_on_both_sides_of_a_block_edge_are_found_and_removed():
         assert [ranking.scores.tolist() for ranking in found] == [ranking.scores.tolist() for ranking in expected]
 
 
+def test_rows_of_two_blocks_are_found_where_dead_rows_before_them_are_dropped():
+    rows = [0, 1, BLOCK_ROWS - 1, *range(BLOCK_ROWS, 2 * BLOCK_ROWS), 3 * BLOCK_ROWS]
+    texts = ["gone", "ant", "bee ant", *["cat"] * (BLOCK_ROWS - 1), "eel ant", "ant ant fox"]
+    index, fresh = LexicalIndex(PLAIN), LexicalIndex(PLAIN)
+    index.update(rows, texts, [-1] * len(rows))
+    index.update(removed=[0])
+    made = index.without_dead_rows(np.full(len(rows) - 1, -1))
+    fresh.update(range(len(rows) - 1), texts[1:], [-1] * (len(rows) - 1))
+    assert [(part.segment.first, part.segment.last) for part in made.corpus.parts] == [
+        (0, BLOCK_ROWS - 1),
+        (BLOCK_ROWS, len(rows) - 2),
+    ]
+    assert "gone" not in made.corpus.codes
+    for query in ("ant", "cat eel", "fox", "bee"):
+        mine, other = (each.search([query], k=9, config=LUCENE, id_of="{:09}".format)[0] for each in (made, fresh))
+        assert mine.rows.tolist() == other.rows.tolist() and mine.scores.tolist() == other.scores.tolist()
+
+
 def test_a_block_that_is_whole_is_one_segment():
     index = LexicalIndex(PLAIN)
     for start in range(0, BLOCK_ROWS + 8_000, 8_000):

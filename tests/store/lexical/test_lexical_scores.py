@@ -184,6 +184,25 @@ def test_after_any_history_scores_are_those_of_a_fresh_index_to_the_bit(
     assert mine.scores.tolist() == other.scores.tolist()
 
 
+@given(actions, queries, st.sampled_from(VARIANTS))
+@settings(max_examples=200, deadline=None)
+def test_an_index_without_its_dead_rows_scores_as_before_to_the_bit_and_goes_on(
+    history: Any, query: str, config: LexicalConfig
+):
+    index, live = lived(history)
+    rows = sorted(live)
+    made = index.without_dead_rows(np.array([live[row][1] for row in rows], dtype=np.int64))
+    for _ in range(2):  # the second time after a write to both
+        old, new = index.score([query], rows, config=config), made.score([query], range(len(rows)), config=config)
+        for field in ("lexical", "lexical_bound", "coverage", "source_lexical", "length"):
+            assert getattr(old, field).tolist() == getattr(new, field).tolist(), field
+        assert made.corpus.frequencies(query.split()) == index.corpus.frequencies(query.split())
+        index.update([index.corpus.rows], [query], [0], removed=rows[:1])
+        made.update([made.corpus.rows], [query], [0], removed=range(len(rows[:1])))
+        rows = [*rows[1:], index.corpus.rows - 1]
+        made = made.without_dead_rows(made.corpus.sources[made.corpus.alive])
+
+
 @given(actions, st.lists(queries, min_size=2, max_size=8), st.sampled_from(VARIANTS))
 @settings(max_examples=200, deadline=None)
 def test_a_question_gets_the_same_to_the_bit_whatever_was_asked_before(

@@ -56,6 +56,16 @@ class Follower:
         """Guards `_written`."""
         side.collection.observe(self)
 
+    def over(self, side: SideIndex) -> Follower:
+        """A follower of another index of the same records, which continues this one's round of comparisons and reads
+        the records that this one has noted. The caller holds `lock`."""
+        made = Follower(side, self.seconds, self.lock)  # notes writes from now on
+        made.compared_at, made._uncompared = self.compared_at, self._uncompared
+        with self._written_lock:
+            noted = list(self._written)
+        made.written(noted)
+        return made
+
     def follow(self, *, always: bool = True) -> None:
         """Update the index if a write was noted, if the number of records differs, or if a comparison is due.
 

@@ -120,6 +120,30 @@ class SideIndex:
         """Held during a write, and while the metadata columns are made, so that these miss no row."""
         self._publish()
 
+    def without_dead_rows(self) -> SideIndex:
+        """A new index of the living rows alone, in their order. Chroma is not called, and no text is analysed again.
+
+        The caller must hold the follower's lock, under which all updates run. Vectors are read again when needed.
+        """
+        made = SideIndex(self.collection, self.analyzer, self._read, self.vectors.shape[1])
+        rows, living = self.snapshot.rows, np.flatnonzero(self.snapshot.rows.alive)
+        sources = [*self.table.sources, None]  # NO_SOURCE is -1, the index of None
+        fields = (array[living].tolist() for array in (rows.source, rows.position, rows.time))
+        of_rows = enumerate(zip(self.ids(), *fields, strict=True))
+        made.table.append([Head(row, id, sources[code], *place) for row, (id, code, *place) in of_rows])
+        made._lexical = self._lexical.without_dead_rows(made.table.snapshot().source)
+        made._in_source = Counter({source: self._in_source[source] for source in made.table.sources})
+        made.skipped, made.derived = set(self.skipped), set(self.derived)
+        for row, old in enumerate(living.tolist()):
+            made._digests.append(self._digests[old])
+            made._records.append(self._records[old])
+            if old in self.names.by_row:
+                made.names.put(row, self.names.by_row[old])
+        if self._columns is not None:
+            made._columns = self._columns.without_dead_rows(rows.alive)
+        made._publish()
+        return made
+
     def _publish(self) -> None:
         self.snapshot = SideSnapshot(self.table.snapshot(), self._lexical.view())
 

@@ -124,6 +124,8 @@ class ChromaStore(CollectionStore):
         self._read = reader(PlaceKeys() if keys is None else keys) if read is None else read
         self._sync_seconds = sync_seconds
         self._analyzer = Analyzer(self._config.analyzer)
+        self._side: SideIndex
+        self._follower: Follower
         self._openings = 0
         self._made_of: dict[str, str] = {}
         self._model_checked = False
@@ -138,9 +140,9 @@ class ChromaStore(CollectionStore):
             raise
 
     def _begin(self) -> None:
-        """Load the saved index if it was made from this collection; then index the records that it lacks."""
+        """Make the index: if only dead rows are to be dropped, from the present one; else load the saved one, if it was
+        made from this collection. Then index the records that it lacks."""
         self._openings += 1
-        side = SideIndex(self._collection, self._analyzer, self._read, self._embedder.dim)
         made_of = {
             "collection": self._collection.id,
             "embedder": self._embedder.name,
@@ -148,10 +150,15 @@ class ChromaStore(CollectionStore):
             "analyzer": self._analyzer.fingerprint,
             "read": reader_name(self._read),
         }
-        saved = self._directory is not None and self._openings == 1 and side.load(self._directory, made_of)
         known = self._model_checked and self._made_of == made_of  # only replaced records are dropped from the index
+        if known and not self._side.damaged:
+            side = self._side.without_dead_rows()
+            follower, saved = self._follower.over(side), True
+        else:
+            side = SideIndex(self._collection, self._analyzer, self._read, self._embedder.dim)
+            follower = Follower(side, self._sync_seconds, self._lock)
+            saved = self._directory is not None and self._openings == 1 and side.load(self._directory, made_of)
         checked = known or bool(saved and side.snapshot.rows.living) or self._check_model()
-        follower = Follower(side, self._sync_seconds, self._lock)
         follower.compare_ids()  # records that were replaced are found later, by comparing records
         self._side, self._made_of = side, made_of  # set last, so that an error above changes nothing
         self._follower, self._model_checked = follower, checked

@@ -18,7 +18,17 @@ import numpy.typing as npt
 from umi_common.config import LexicalConfig
 from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.arrays import Growing, distinct
-from umi_common.stores.lexical.segment import BLOCK_ROWS, Int32s, Offsets, Segment, TermCounts, build, merge, running
+from umi_common.stores.lexical.segment import (
+    BLOCK_ROWS,
+    Int32s,
+    Offsets,
+    Segment,
+    TermCounts,
+    build,
+    merge,
+    renumbered,
+    running,
+)
 from umi_common.stores.rows.rows import Mask
 
 SMALL_SEGMENT = 8_192
@@ -311,6 +321,31 @@ def without_rows(corpus: Corpus, rows: Sequence[int]) -> Corpus:
         total_length=corpus.total_length - int(lengths.sum(dtype=np.int64)),
     )
     return _with_sources(left, corpus.sources[gone], lengths, -1)
+
+
+def without_dead_rows(corpus: Corpus, sources: Ints) -> Corpus:
+    """The living rows alone, numbered from 0 in their order, and the terms that they hold.
+
+    Args:
+        sources: (documents,) new source code of each living row.
+    """
+    segments, terms = [part.segment for part in merged_parts(corpus)], list(corpus.codes)
+    held = np.zeros(len(terms), np.bool_)
+    for segment in segments:
+        held[segment.terms] = True
+    kept, code_of, row_of = np.flatnonzero(held), running(held), running(corpus.alive)
+    empty = replace(Corpus.empty(), codes=Numbered((terms[code], at) for at, code in enumerate(kept.tolist())))
+    lengths, languages = corpus.lengths[corpus.alive], corpus.languages[corpus.alive]
+    alive = np.ones(len(lengths), np.bool_)
+    holding = Growing.holding
+    by_row = RowArrays(holding(alive), holding(lengths), holding(sources), holding(languages))
+    parts: tuple[LiveSegment, ...] = ()
+    for segment in segments:
+        for part in renumbered(segment, code_of, row_of):
+            parts = _appended(parts, part, alive)
+    total = int(lengths.sum(dtype=np.int64))
+    made = replace(empty, parts=parts, by_row=by_row, **by_row.views(), documents=len(lengths), total_length=total)
+    return _with_sources(made, sources, lengths, 1)
 
 
 def merged_parts(corpus: Corpus) -> list[LiveSegment]:

@@ -27,7 +27,7 @@ from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical import file
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
 from umi_common.stores.lexical.bm25 import QueryTerms, RowScorer, Term
-from umi_common.stores.lexical.corpus import Corpus, with_texts, without_rows
+from umi_common.stores.lexical.corpus import Corpus, with_texts, without_dead_rows, without_rows
 from umi_common.stores.lexical.expansion import QueryExpander
 from umi_common.stores.lexical.languages import NOT_FOUND, differ
 from umi_common.stores.lexical.segment import Int32s, ranges, running
@@ -124,6 +124,14 @@ class LexicalIndex:
         terms that no row holds.
         """
         return copy.copy(self)
+
+    def without_dead_rows(self, sources: Ints) -> LexicalIndex:
+        """A new index of the living rows, numbered from 0 in their order; no text is analysed again.
+
+        Args:
+            sources: (number of living rows,) new source code of each of them.
+        """
+        return LexicalIndex(self.analyzer, without_dead_rows(self._snapshot.corpus, sources))
 
     def update(
         self,

@@ -8,7 +8,7 @@ for its row and nearly always one for its frequency.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -189,6 +189,28 @@ def recoded(segment: Segment, codes: Ints) -> Segment:
     at = ranges(segment.starts[:-1][order].astype(np.int64), sizes)
     terms, tf = new[order].astype(np.int32), smallest_type(segment.tf[at])
     return replace(segment, terms=terms, starts=running(sizes).astype(np.uint32), offsets=segment.offsets[at], tf=tf)
+
+
+def renumbered(segment: Segment, code_of: Ints, row_of: Ints) -> Iterator[Segment]:
+    """The segment with other numbers, which rise as the old ones do: term t becomes code_of[t], and row r row_of[r].
+
+    All its rows are living. There is one segment for each block of the new rows.
+    """
+    first, stop = row_of[[segment.first, segment.last + 1]].tolist()
+    rows = row_of[segment.offsets.astype(np.int64) + segment.block]
+    for block in range(first - first % BLOCK_ROWS, stop, BLOCK_ROWS):
+        inside = (rows >= block) & (rows < block + BLOCK_ROWS)
+        starts = running(inside)[segment.starts]
+        has, own = np.diff(starts) > 0, slice(max(first, block), min(stop, block + BLOCK_ROWS))
+        yield Segment(
+            first=own.start,
+            last=own.stop - 1,
+            documents=own.stop - own.start,
+            terms=code_of[segment.terms[has]].astype(np.int32),
+            starts=np.append(starts[:-1][has], starts[-1]).astype(np.uint32),
+            offsets=(rows[inside] - block).astype(np.uint16),
+            tf=segment.tf[inside],
+        )
 
 
 def running(sizes: npt.NDArray[np.integer] | Mask) -> Ints:

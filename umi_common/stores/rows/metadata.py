@@ -108,6 +108,12 @@ class MetadataColumns:
                 keys.append(key)
         return keys, arrays
 
+    def without_dead_rows(self, alive: Mask) -> MetadataColumns:
+        """New columns of the living rows, numbered from 0 in their order; `alive` as in `saved`."""
+        keys, arrays = self.saved(alive)
+        kept = {name: array[alive] if name.startswith("codes") else array for name, array in arrays.items()}
+        return MetadataColumns.restored(keys, kept, int(np.count_nonzero(alive)))
+
     @property
     def keys(self) -> Set[str]:
         """The keys under which some row has a value."""
