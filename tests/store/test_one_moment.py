@@ -16,6 +16,7 @@ from umi_common.stores.embedded import core
 from umi_common.stores.embedded.core import Indexes
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.ledger.history import Change
+from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.types import Chunk
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
@@ -350,6 +351,29 @@ def test_a_search_whose_chunk_is_replaced_does_not_wait_until_the_indexes_are_bu
         writer.start()
         assert stored.wait(10)
         threading.Timer(0.2, seen.set).start()
+        begun = time.monotonic()
+        hits = umi.search("red boat", now=NOW).hits
+        took = time.monotonic() - begun
+        end.set()
+        writer.join()
+    assert [hit.chunk.text for hit in hits] == ["The red boat of bob, number 0."]
+    assert took < 5
+
+
+def test_a_search_whose_chunk_is_replaced_does_not_wait_until_all_texts_of_the_write_are_indexed(monkeypatch):
+    indexing, end, update = threading.Event(), threading.Event(), LexicalIndex.update
+
+    def slow_update(self: LexicalIndex, *rows: object, **removed: object) -> None:
+        indexing.set()
+        end.wait(10)
+        update(self, *rows, **removed)
+
+    with HybridStore.open(embedder=HashEmbedder(32)) as store, DualRetriever(store) as umi:
+        store.add([chunk(0, "ann")])
+        monkeypatch.setattr(LexicalIndex, "update", slow_update)
+        writer = threading.Thread(target=lambda: store.add([chunk(0, "bob")]))
+        writer.start()
+        assert indexing.wait(10)
         begun = time.monotonic()
         hits = umi.search("red boat", now=NOW).hits
         took = time.monotonic() - begun

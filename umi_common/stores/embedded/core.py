@@ -309,7 +309,7 @@ class Core:
     def lost(self, seqs: Sequence[int]) -> list[int]:
         """The sequence numbers in `seqs` that no write has deleted; the caller did not find their rows in the ledger.
 
-        Waits until a running write of this process ends, or is in the snapshot, and reads the commits of others.
+        Waits until a running write of this process ends, or is in the table of rows, and reads the commits of others.
         """
         if not self._living(seqs):
             return []
@@ -323,8 +323,9 @@ class Core:
             self.writing.release()
 
     def _living(self, seqs: Sequence[int]) -> list[int]:
-        rows = self.indexes.snapshot.rows
-        return rows.among(seqs, rows.alive)
+        snapshot = self.indexes.snapshot
+        # The table knows a write before its texts are indexed; the snapshot knows it only then.
+        return snapshot.row_data.table.living(snapshot.rows.among(seqs, snapshot.rows.alive))
 
     def close(self) -> None:
         """Save the indexes, close the ledger and release the lock. Called once, after the last handle was closed."""

@@ -255,6 +255,12 @@ class RowTable:
         seq = self._seq.view  # read after the rows, so that the array holds these rows
         return [None if row is None else int(seq[row]) for row in rows]
 
+    def living(self, seqs: Sequence[int]) -> list[int]:
+        """Those of the sequence numbers whose rows are living; each is of a row in some snapshot."""
+        rows = self._seq.view.searchsorted(np.asarray(seqs, dtype=np.int64)).tolist()
+        alive = self._alive.view
+        return [seq for seq, row in zip(seqs, rows, strict=True) if alive[row]]
+
     def append(self, heads: Sequence[Head]) -> Ints:
         """Append living rows; returns their numbers. The caller removes older rows of their ids."""
         first = len(self._ids)
