@@ -77,6 +77,38 @@ def test_index_says_what_it_did_and_what_to_do_next(notes, tmp_path):
     assert "4 files: 0 indexed as 0 chunks, 3 unchanged, 1 skipped; " in again.stdout
 
 
+def test_index_names_the_new_changed_removed_and_empty_files(tmp_path):
+    folder, target = tmp_path / "notes", ("--store", tmp_path / "store")
+    folder.mkdir()
+    for name in ("a.md", "b.md", "c.md"):
+        (folder / name).write_text(f"The boiler of {name} leaks.")
+    (folder / "blank.txt").write_text("\n\n")
+    first = run("index", folder, *target).output.splitlines()
+    assert first[1] == "empty, nothing to index: notes/blank.txt"
+    assert not any(line.startswith("new: ") for line in first)  # all are
+    (folder / "a.md").write_text("The boiler is mended.")
+    (folder / "b.md").unlink()
+    (folder / "d.md").write_text("The roof is dry.")
+    second = run("index", folder, *target).output.splitlines()
+    assert second[1:4] == ["new: notes/d.md", "changed: notes/a.md", "removed: notes/b.md"]
+    assert not any(line.startswith("empty") for line in second)
+    report = json.loads(run("index", folder, *target, "--json").output)
+    assert (report["new"], report["changed"], report["gone"], report["empty"]) == ([], [], [], [])
+    for number in range(6):
+        (folder / f"{number}.txt").write_text("")
+    third = run("index", folder, *target).output.splitlines()
+    assert third[1:3] == ["new: 6 files", "empty, nothing to index: 6 files"]
+
+
+def test_a_condition_on_a_list_holds_if_an_item_equals_the_value(tmp_path):
+    (tmp_path / "bread.md").write_text("---\ntags: [baking, vegan]\nyears: [2023, 2024]\n---\nThe bread rests.")
+    (tmp_path / "soup.md").write_text("---\ntags: [winter]\n---\nThe soup rests.")
+    run("index", tmp_path, "--store", tmp_path / "store")
+    for condition in ("tags=vegan", "years=2023"):
+        found = run("search", "rests", "--where", condition, "--store", tmp_path / "store", "--json")
+        assert [hit["id"] for hit in json.loads(found.output)["hits"]] == ["bread.md#0"]
+
+
 @pytest.fixture
 def mixed(tmp_path):
     """A folder with two notes and files of ten other kinds."""

@@ -286,6 +286,17 @@ def test_records_bring_their_id_metadata_source_and_time(file):
     assert other.metadata["n"] == 7
 
 
+def test_a_record_without_a_text_is_its_keys_and_values_like_an_object_in_json(file):
+    faq = '{"question": "How long is the warranty?", "answer": "Five years.", "topic": "care", "_id": "w1"}\n'
+    messages = '[{"role": "user", "content": "Hi"}, {"role": "bot", "content": "Hello"}]'
+    talk = f'{{"messages": {messages}, "timestamp": "2026-11-18"}}'
+    one, two = chunks_of(file("faq.jsonl", faq + talk), source="faq.jsonl")
+    assert (one.id, one.metadata["topic"]) == ("w1", "care")
+    assert one.text == "question: How long is the warranty?\nanswer: Five years.\ntopic: care"
+    assert two.text.startswith("messages.role: user\nmessages.content: Hi\n\nmessages.role: bot")
+    assert (two.id, two.event_time) == ("faq.jsonl#2", datetime(2026, 11, 18, tzinfo=timezone.utc))
+
+
 def test_a_key_without_a_value_does_not_hide_the_next_one_with_the_text_or_the_id(file):
     records = '{"text": null, "content": "one", "id": null, "_id": "r1"}\n{"text": "", "page_content": "two"}'
     one, two = chunks_of(file("a.jsonl", records))

@@ -110,7 +110,8 @@ def where_of(
     Args:
         conditions: Each is KEY=VALUE or a filter as JSON, for example `["user=ann", "year=2023"]`.
         option: Name of the option, for errors.
-        exact: Whether "year=2023" matches only the number 2023; False: it also matches the string "2023".
+        exact: Whether "year=2023" matches only the number 2023; False: it also matches the string "2023", and a list
+            with one of the two.
 
     Raises:
         ConfigError: If a condition is neither KEY=VALUE nor a JSON object.
@@ -137,11 +138,12 @@ def _condition(condition: str, option: str, exact: bool) -> dict[str, Any]:
         read = json.loads(value)
     except ValueError:
         read = value
-    if isinstance(read, str):
-        return {key: read}
-    # A store holds finite floats, truth values, and whole numbers of 64 bits. Any other value is compared as text.
+    # A store holds texts, finite floats, truth values, and whole numbers of 64 bits. Another value is compared as text.
     can_be_stored = isfinite(read) if isinstance(read, float) else isinstance(read, int) and -(2**63) <= read < 2**63
-    return {key: value if not can_be_stored else read if exact else {"$in": [read, value]}}
+    wanted = [read, value] if can_be_stored else [read if isinstance(read, str) else value]
+    if exact:
+        return {key: wanted[0]}
+    return {"$or": [{key: {"$in": wanted}}, *({key: {"$contains": each}} for each in wanted)]}
 
 
 def print_json(value: Mapping[str, Any]) -> None:

@@ -3,7 +3,8 @@
 chunks       selects the reader by the file's ending; sets ids, source and position of the chunks
 reading      reads the bytes of a file within limits, and decodes its text
 passages     cuts a text into passages at headings, paragraphs, sentences
-markup       finds headings, tables, title and dates in Markdown and similar markup
+markup       finds headings, tables, lists and title in Markdown and similar markup
+front_matter reads the fields at the beginning of Markdown
 html_text    reads text, headings, tables and title of an HTML page
 json_text    turns values of JSON into lines, and notebooks into Markdown
 mail         reads headers and body of mails

@@ -16,14 +16,22 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from umi_common.context.pieces import HEAD_KEY, LINE_KEY
 from umi_common.errors import FileUnreadable
 from umi_common.files.readers.chat import message_pattern, messages
+from umi_common.files.readers.front_matter import DATE_KEYS, front_matter
 from umi_common.files.readers.html_text import PARAGRAPH_BREAK, HtmlText
-from umi_common.files.readers.json_text import OUTPUT_CHARACTERS, json_text, loaded, notebook_markdown, sheet_text
+from umi_common.files.readers.json_text import (
+    OUTPUT_CHARACTERS,
+    json_text,
+    loaded,
+    notebook_markdown,
+    sheet_text,
+    value_lines,
+)
 from umi_common.files.readers.mail import mails_in, read_mail, saved_page
 from umi_common.files.readers.markup import (
     MARKDOWN_ENDINGS,
-    front_matter_dates,
     headings,
     stated_title,
     tables_and_lists,
@@ -32,12 +40,12 @@ from umi_common.files.readers.passages import HEAD_SHARE, PASSAGE_CHARACTERS, He
 from umi_common.files.readers.pdf import PdfPages, PdfProcess, without_divided_words
 from umi_common.files.readers.reading import ReadLimits, check_name, decoded_text, file_errors, open_regular, read_all
 from umi_common.files.readers.stamps import STAMP
-from umi_common.frameworks.records import PlaceKeys, may_be_offset, time_in, to_chunk
+from umi_common.frameworks.records import IDS_KEY, PlaceKeys, may_be_offset, time_in, to_chunk
 from umi_common.stores.chunk_names import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 
-RULES_VERSION = 20
+RULES_VERSION = 21
 """Version of the rules by which files are cut. Raise it when the chunks of a kind of file that was read before change:
 it is a part of a file's version, so the next run then reads all files again."""
 TITLES_MAX = 10
@@ -52,6 +60,8 @@ FILE_KEY = "file"
 """Metadata key of the file's source name."""
 OFFSET_KEY = "start_index"
 """Metadata key of the index in the file's text at which a chunk begins, not counting a repeated table head."""
+RESERVED_KEYS = frozenset({FILE_KEY, OFFSET_KEY, HEAD_KEY, LINE_KEY, IDS_KEY, "section", "source", "position"})
+"""Metadata keys that front matter does not set, because umi or a framework does; nor does it set keys like "_x"."""
 _NAME_DATE = re.compile(r"(?<!\d)\d{4}([-._])\d\d\1\d\d(?!\d)")
 """A date in a file's name: 2026-11-18, 2026.11.18, 2026_11_18."""
 _NAME_WORD = re.compile(r"(?<![^\W_])[^\W\d_]{2,}(?![^\W_])")
@@ -227,11 +237,14 @@ def _text_file(path: Path, content: bytes) -> Iterator[Passage]:
     if pattern is not None:
         found = messages(text, pattern)
         return found if pattern is STAMP else _dated(found, _date_in_name(path))
-    stated = front_matter_dates(text) if ending in MARKDOWN_ENDINGS else {}
-    when, title = time_in(stated, _time_key(stated, stated.keys())), stated_title(text, ending)
+    fields, body = front_matter(text) if ending in MARKDOWN_ENDINGS else ({}, 0)
+    stated = {key: str(value) for key, value in fields.items() if key in DATE_KEYS}
+    when, title = time_in(stated, _time_key(stated, stated)), str(fields.get("title", stated_title(text, ending)))
     undated = bool(stated) and when is None
-    sections, tables = headings(text, ending), tables_and_lists(text)
-    return _named_passages(path, text, sections, tables, title=title, when=when, undated=undated)
+    sections = [heading for heading in headings(text, ending) if heading.start >= body]  # not a comment in YAML
+    found = _named_passages(path, text, sections, tables_and_lists(text), title=title, when=when, undated=undated)
+    own = {key: value for key, value in fields.items() if key not in RESERVED_KEYS and not key.startswith("_")}
+    return (replace(passage, metadata={**own, **passage.metadata}) for passage in found)
 
 
 def _sheet(path: Path, text: str, separators: str) -> Iterator[Passage]:
@@ -393,6 +406,8 @@ def _records(path: Path, lines: Iterable[str], name: str, first: int) -> FileChu
 def _record(record: Any, name: str, number: int) -> Chunk | None:
     """The chunk of a record; None: its text is blank. Keys other than text, id and "metadata" become metadata.
 
+    The text of a record without any key of TEXT_KEYS is its `value_lines`: "question: ...", "answer: ...".
+
     Raises:
         ValueError: If the record is no object, if it has no text, or if its metadata is no object.
     """
@@ -402,6 +417,8 @@ def _record(record: Any, name: str, number: int) -> Chunk | None:
     text, id, inner = _pop_first(rest, TEXT_KEYS), _pop_first(rest, ID_KEYS), _pop_first(rest, ("metadata",))
     if not isinstance(inner, (dict, type(None))):
         raise ValueError("metadata is no object")
+    if rest and record.keys().isdisjoint(TEXT_KEYS):
+        text = "\n".join(value_lines(rest)).strip()
     if not isinstance(text, str):
         raise ValueError("no text")
     metadata = {**rest, **(inner or {}), FILE_KEY: name}

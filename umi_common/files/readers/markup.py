@@ -1,4 +1,4 @@
-"""Find headings, tables, lists, title and dates in Markdown and similar markup."""
+"""Find headings, tables, lists and title in Markdown and similar markup."""
 
 from __future__ import annotations
 
@@ -43,19 +43,13 @@ _ITEM, _INNER_ITEM = (re.compile(rf"^({indent}){_MARK}", re.MULTILINE) for inden
 """The beginning of an item without and with indentation, which is group 1."""
 LEAD_IN_CHARACTERS = 500
 """Largest number of characters from the beginning of the paragraph above a list to the list."""
-_FRONT_MATTER = re.compile(r"(---|\+\+\+)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
-"""Front matter at the beginning of a Markdown file: YAML between lines "---", or TOML between lines "+++"."""
-_FRONT_DATE = re.compile(
-    r"^(event_time|timestamp|date|created)[ \t]*[:=][ \t]*[\"']?([^\s#\"'][^\n#\"']*)", re.MULTILINE
-)
-_FRONT_TITLE = re.compile(r"^title[ \t]*[:=]([^\n]*)", re.MULTILINE)
 _STATED_TITLES: Mapping[str, re.Pattern[str]] = {
     ".org": re.compile(r"^#\+title:([^\n]*)", re.MULTILINE | re.IGNORECASE),
     ".tex": re.compile(r"^[^%\n]*\\title(?:\[[^]]*\])?{((?:[^{}]|{[^{}]*})*)", re.MULTILINE),
 }
-"""By file ending: the pattern of the line that states the title, in formats without front matter."""
-FRONT_MATTER_CHARACTERS = 20_000
-"""Number of characters at the beginning of a file that are searched for its front matter or the line with its title."""
+"""By file ending: the pattern of the line that states the title."""
+TITLE_WITHIN = 20_000
+"""Number of characters at the beginning of a file that are searched for the line with its title."""
 
 
 def headings(text: str, ending: str) -> list[Heading]:
@@ -141,22 +135,11 @@ def _introduced_list(text: str, start: int, end: int) -> Iterator[Table]:
         yield table._replace(row_ends=[*ends, end], breaks=ITEM_BREAKS)
 
 
-def front_matter_dates(text: str) -> dict[str, str]:
-    """The dates in a file's front matter (YAML or TOML), as text, by key, in order."""
-    return {found[1]: found[2].strip() for found in _FRONT_DATE.finditer(_front_matter(text))}
-
-
 def stated_title(text: str, ending: str) -> str:
-    """The title in the front matter of Markdown, or in the title line of Org and LaTeX; "": none."""
-    front = _front_matter(text) if ending in MARKDOWN_ENDINGS else text[:FRONT_MATTER_CHARACTERS]
-    pattern = _FRONT_TITLE if ending in MARKDOWN_ENDINGS else _STATED_TITLES.get(ending)
-    found = pattern.search(front) if pattern else None
+    """The title in the title line of Org and LaTeX; "": none."""
+    pattern = _STATED_TITLES.get(ending)
+    found = pattern.search(text, 0, TITLE_WITHIN) if pattern else None
     return "" if found is None else " ".join(found[1].split()).strip(" \"'")
-
-
-def _front_matter(text: str) -> str:
-    found = _FRONT_MATTER.match(text, 0, FRONT_MATTER_CHARACTERS)
-    return "" if found is None else found[2]
 
 
 def _unfenced(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
