@@ -37,6 +37,8 @@ NOT_TEXT = frozenset(
     ]
 )
 """Endings of files that are no text, which `index` refuses even if the file itself is named."""
+NAMES_SHOWN = 5
+"""Largest number of new, changed, removed or empty files that are named; of more, only their number is printed."""
 PathsArgument = Annotated[list[str], typer.Argument(help="Files and folders.")]
 """Strings and not `Path`, because `Path("")` is the current folder."""
 
@@ -111,6 +113,16 @@ def _print(report: Report, store: Path, chunks_in_store: int) -> None:
     read = f"{report.indexed:,} indexed as {with_count(report.chunks, 'chunk')}, {report.unchanged:,} unchanged"
     files, held = with_count(report.files, "file"), with_count(chunks_in_store, "chunk")
     typer.echo(f"{files}: {read}{others}; {store} holds {held}")
+    is_first = not (report.unchanged or report.changed or report.gone)  # then all files are new
+    for kind, sources in {
+        "new": [] if is_first else report.new,
+        "changed": report.changed,
+        "removed": report.gone,
+        "empty, nothing to index": report.empty,
+    }.items():
+        shown = sources if len(sources) <= NAMES_SHOWN else [with_count(len(sources), "file")]
+        for line in shown:
+            typer.echo(f"{kind}: {one_line(line)}")
     text = {kind: count for kind, count in report.left_out.items() if kind not in NOT_TEXT}
     if text:
         typer.echo(f"left out, of other kinds: {_shown(text)}; to read such a file, name the file itself")

@@ -59,6 +59,15 @@ class Report:
     parts_skipped: int = 0
     """Parts of new or changed files that were already in the store: an interrupted run had stored them, or the change
     is in another part."""
+    new: list[str] = field(default_factory=list)
+    """Sources of the indexed files that no earlier run had begun."""
+    changed: list[str] = field(default_factory=list)
+    """Sources of the indexed files of which an earlier run had indexed another version, also if umi's rules for reading
+    files changed."""
+    gone: list[str] = field(default_factory=list)
+    """Sources of the `removed` files."""
+    empty: list[str] = field(default_factory=list)
+    """Sources of the indexed files that hold no text."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Number of files of kinds that umi does not read, by ending; by name if the file has no ending."""
     problems: list[Problem] = field(default_factory=list)

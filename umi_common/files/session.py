@@ -60,6 +60,10 @@ class _File:
     """Whether the store may have stale chunks of the file, which must be removed."""
     left: set[str]
     """Keys of the parts that are not in the store."""
+    listed_in: list[str]
+    """The list in the report, `new` or `changed`, that will hold the file's source; a list of its own if none does."""
+    is_empty: bool
+    """Whether no part of the file that was read had a chunk or a problem, and none was in the store before."""
     skipped: bool = False
     """Whether a record or page was skipped. The next run then tries its part again."""
     waiting: bool = False
@@ -186,6 +190,8 @@ class IngestSession:
         self._record_last_write()
         self._report_unread()
         self.report.problems.sort(key=lambda problem: problem.source)
+        for sources in (self.report.new, self.report.changed, self.report.empty):
+            sources.sort()
 
     def _batches(self, stop: Callable[[], bool]) -> Iterator[list[FilePart]]:
         """Yield the parts that are not in the store, in batches of about `part_bytes`.
@@ -254,6 +260,7 @@ class IngestSession:
         else:
             self._unread.append((outcome.problem, file.may_be_stale))
         self.report.chunks += outcome.chunks
+        file.is_empty = file.is_empty and not (outcome.chunks or outcome.skipped or outcome.notes)
         file.skipped = file.skipped or bool(outcome.skipped)
 
     def __enter__(self) -> IngestSession:
@@ -294,7 +301,9 @@ class IngestSession:
         may_be_stale = self._may_hold_stale if known is None else known.others or known.version != version
         done = self._checkpoint.done(keys)
         todo = [replace(part, fresh=not may_be_stale) for part in parts if part.key not in done]
-        self._open[source] = _File(parts, stamp, may_be_stale, {part.key for part in todo})
+        listed_in = self.report.new if known is None else self.report.changed if known.version != version else []
+        left, is_empty = {part.key for part in todo}, len(todo) == len(parts)
+        self._open[source] = _File(parts, stamp, may_be_stale, left, listed_in, is_empty)
         self.report.parts_skipped += len(parts) - len(todo)
         self._bar.update(sum(part.size for part in parts) - sum(part.size for part in todo))
         if not todo:  # an earlier run stored all parts of the file, but was interrupted before it was settled
@@ -331,6 +340,9 @@ class IngestSession:
         if file.waiting:
             return
         self.report.indexed += 1
+        file.listed_in.append(file.source)
+        if file.is_empty:
+            self.report.empty.append(file.source)
         if not file.skipped:
             self.report.finished += 1
             self._to_settle.append((file.source, [part.key for part in file.parts], file.stamp))
@@ -385,6 +397,7 @@ class IngestSession:
             remove_chunks(self._store, batch)
             self._checkpoint.forget(batch)
             self.report.removed += len(batch)
+            self.report.gone += batch
 
     def _report_unread(self) -> None:
         """Add the files and parts that were not read to the report, and tell whether they still have stored chunks."""
