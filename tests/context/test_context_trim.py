@@ -29,6 +29,10 @@ FAMILY = "👩‍👩‍👧‍👦"
         ("The roof was mended in May.\n\n## Shed\n\nIt is new and green.", 9, "The roof was mended in May."),
         ("The roof was mended in May.\n\n# Out\n\n## Shed\n\nIt is new.", 11, "The roof was mended in May."),
         ("## Roof\n\nMended by a man from town.", 4, "## Roof\n\nMended by"),
+        ("The roof was mended.\n\nTo open it:\n\n1. Pull. 2. Push.", 7, "The roof was mended."),
+        ("| A | is dry. New. | 3 |\n| B | is old. Mended. | 4 |", 16, "| A | is dry. New. | 3 |"),
+        ("The roofs are these.\n\n| A | B |\n|---|---|\n| new | dry |", 10, "The roofs are these."),
+        ("The roofs are these.\n\n| A | B |\n|---|---|\n| new | dry |", 9, "The roofs are these."),
         ("It is issue #7\nMended by a man from town.", 5, "It is issue #7"),
     ],
 )
@@ -97,7 +101,9 @@ def test_a_line_of_100_kb_is_measured_only_at_its_beginning():
     assert len(measured) < 30
 
 
-@pytest.mark.parametrize("text", ["a" * 100_000, "\u0301" * 100_000, "🇩" * 100_000, "\n" * 100_000, ". " * 50_000])
+@pytest.mark.parametrize(
+    "text", ["a" * 100_000, "\u0301" * 100_000, "🇩" * 100_000, "\n" * 100_000, ". " * 50_000, ". " * 50_000 + "|"]
+)
 def test_hostile_texts_take_no_time(text):
     counter = counter_for()
     started = time.process_time()
@@ -125,6 +131,15 @@ def test_a_text_is_cut_around_a_passage(passage, limit, shown):
     at = STORY.index(passage)
     start, end = window_to_fit(STORY, limit, WORDS, (at, at + len(passage)))
     assert STORY[start:end].strip() == shown
+
+
+def test_a_passage_within_a_row_of_a_table_is_shown_with_its_row():
+    rows = [f"| Valve {number} | is in hall {number}. Checked by Ann. | {number} EUR |" for number in range(9)]
+    text = "\n".join(rows)
+    at = text.index("4. Checked by Ann.") + len("4. ")
+    start, end = window_to_fit(text, 16, WORDS, (at, at + len("Checked by Ann.")))
+    shown = text[start:end].strip().split("\n")
+    assert rows[4] in shown and set(shown) <= set(rows)
 
 
 def test_a_function_that_is_asked_for_is_shown_with_its_body_and_not_with_the_one_before_it():

@@ -9,10 +9,14 @@ from collections.abc import Callable
 SENTENCE_END = re.compile(r"[.!?…](?<!\s\d\.)(?<!\s\d\d\.)[\"'”’»)\]]*(?=\s)|[。！？।؟۔][\"'”’»)\]」』]*|\n")
 """The end of a sentence or of a line. A full stop after one or two digits does not count: "7." is the number of an item
 in a list or, in German, a day."""
-MARKDOWN_HEADING = re.compile(r"#{1,6}\s")
-"""The beginning of a line that is a heading."""
-HEADING_MAX = 200
-"""Largest number of characters of a heading and the blank lines behind it."""
+LEADS_ON = re.compile(r"#{1,6}\s|.*[:：][*_]*$|[ \t|+:-]*---?[ \t|+:-]*$")
+"""A line that says nothing without the next: a Markdown heading, a lead-in, the dashes below the head of a table."""
+TABLE_DASHES = re.compile(r"[ \t]*\|[ \t|+:-]*-[ \t|+:-]*$", re.MULTILINE)
+"""The dashes below the head of a Markdown table."""
+LINE_MAX = 200
+"""Largest number of characters of such a line and the blank lines behind it."""
+ROW_MAX = 1_000
+"""A row of a table with this number of characters on either side of a place is cut there like other text."""
 WHITE_SPACE = re.compile(r"\s+")
 PRECISION = 200
 """A cut text may be shorter than the longest that fits by 1 / PRECISION of its length, which saves counts of tokens."""
@@ -57,7 +61,7 @@ def window_to_fit(text: str, limit: int, size: Callable[[str], int], passage: Ch
 
     If the text up to the end of the passage takes at most the share 1 - LEAD of the tokens, the result begins at the
     start of the text. Otherwise it has text before and after the passage. If the passage itself is too long, the result
-    is its beginning; empty if not even one character fits.
+    is its beginning; empty if not even one character fits. A passage within a row of a table stands for the row.
 
     Args:
         text, limit, size: As in `cut_to_fit`.
@@ -65,7 +69,7 @@ def window_to_fit(text: str, limit: int, size: Callable[[str], int], passage: Ch
     """
     if limit < 1:
         return 0, 0
-    first, last = passage
+    first, last = _whole_rows(text, passage)
     near = text[max(0, last - limit * CHARACTERS_PER_TOKEN) : last]
     fitting = limit * len(near) / max(1, size(near))  # estimate of the number of characters that fit
     if last <= 2 * fitting and size(text[:last]) <= (1 - LEAD) * limit:
@@ -88,9 +92,9 @@ def _readable_start(text: str, least: int, most: int) -> int:
     if least == 0:
         return 0
     for end_before in (SENTENCE_END, WHITE_SPACE):
-        found = end_before.search(text, least - 1, most)
-        if found is not None:
-            return most - len(text[found.end() : most].lstrip())
+        ends = [found.end() for found in end_before.finditer(text, least - 1, most)]
+        if (start := next((each for each in ends if not _inside_row(text, each)), None)) is not None:
+            return most - len(text[start:most].lstrip())
     return most
 
 
@@ -124,7 +128,7 @@ def _readable_end(text: str, most: int) -> int:
         return len(text)
     least = most * LEAST_KEPT
     ends = [match.end() for match in SENTENCE_END.finditer(text, 0, most + 1) if least <= match.end() <= most]
-    end = next((each for each in reversed(ends) if not _ends_in_heading(text, each)), max(ends, default=0))
+    end = next((each for each in reversed(ends) if _ends_well(text, each)), max(ends, default=0))
     if end and not text[:end].isspace():
         return len(text[:end].rstrip())  # without the blank lines after a line
     word = most
@@ -140,10 +144,29 @@ def _readable_end(text: str, most: int) -> int:
     return whole if whole > 0 else most
 
 
-def _ends_in_heading(text: str, end: int) -> bool:
-    """Whether the last line before `end` that is not blank is a Markdown heading, of which nothing would be shown."""
-    last_line = text[max(0, end - HEADING_MAX) : end].rstrip().rpartition("\n")[2]
-    return MARKDOWN_HEADING.match(last_line) is not None
+def _ends_well(text: str, end: int) -> bool:
+    """Whether a text cut at `end` ends neither within a row of a table nor with a line that leads on to the next."""
+    last_line = text[max(0, end - LINE_MAX) : end].rstrip().rpartition("\n")[2]
+    return not (LEADS_ON.match(last_line) or TABLE_DASHES.match(text, end) or _inside_row(text, end))
+
+
+def _inside_row(text: str, at: int) -> bool:
+    """Whether `at` is within a line with a bar, such as a row of a table; ROW_MAX limits the line."""
+    start, end = _line(text, at)
+    return at - ROW_MAX < start < at < end < at + ROW_MAX and "|" in text[start:end]
+
+
+def _whole_rows(text: str, passage: Characters) -> Characters:
+    """The passage, from the beginning of the row in which it begins to the end of the row in which it ends."""
+    first, last = passage
+    start = _line(text, first)[0] if _inside_row(text, first) else first
+    return start, _line(text, last)[1] if _inside_row(text, last) else last
+
+
+def _line(text: str, at: int) -> Characters:
+    """The characters of the line that holds `at`, without its line break; of a longer line more than ROW_MAX."""
+    end = text.find("\n", at, at + ROW_MAX)
+    return text.rfind("\n", max(0, at - ROW_MAX), at) + 1, len(text) if end < 0 else end
 
 
 def _inside_character(text: str, at: int) -> bool:
