@@ -667,6 +667,19 @@ def test_a_table_in_plain_text_or_org_has_its_head_in_every_chunk(file, name, un
     assert all(chunk.text.startswith(f"| Name | Burst pressure |\n{under_head}\n| Valve ") for chunk in chunks)
 
 
+@pytest.mark.parametrize("gap", ["{:<20}{:<10}{:>8}\n", "{}\t{}\t{}\n"])
+def test_a_table_of_aligned_columns_without_bars_has_its_head_in_every_chunk(file, gap):
+    rows = "".join(gap.format(f"Valve {number}", f"R{number % 9}", number * 3) for number in range(200))
+    chunks = chunks_of(file("stock.txt", "Stock of the shop\n\n" + gap.format("Article", "Shelf", "Price") + rows))
+    assert len(chunks) > 2
+    assert all(chunk.text.startswith("Article Shelf Price\nValve ") for chunk in chunks[1:])
+
+
+def test_prose_with_two_spaces_between_its_sentences_has_no_head(file):
+    prose = "It was late.  They went home.  Nobody spoke.\n" * 60 + "The end.\n"
+    assert not any("table_head" in chunk.metadata for chunk in chunks_of(file("story.txt", prose * 2)))
+
+
 def test_a_chat_of_the_last_century_is_not_read_as_one_of_this(file):
     log = "[31.12.99, 23:58:00] Mira: Nearly there.\n[01.01.00, 00:01:00] Jonas: Happy new year!\n"
     times = [chunk.event_time for chunk in chunks_of(file("chat.txt", log))]

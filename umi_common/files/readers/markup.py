@@ -35,6 +35,9 @@ _UNDER_HEAD = re.compile(r"^[ \t>]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:[|+][ \t]*:?-+:?[
 A line that underlines a heading matches, too, but has no "|"."""
 _ROWS = re.compile(r"(?:\n[^\n|]*\|[^\n]*)*")
 """The rows of a table: adjacent lines with a "|"."""
+_GAP = r"(?: {2,}|\t)"
+_ALIGNED = re.compile(rf"(?:^ *\S+(?: \S+)*(?:{_GAP}\S+(?: \S+)*){{2,}}[ \t]*\n){{5,}}", re.MULTILINE)
+"""Five or more adjacent lines of three or more fields, which two spaces or a tab divide."""
 _MARK = r"(?:[-*+•]|\d{1,3}[.)])[ \t]+\S"
 """The beginning of an item of a list: "- Oil" or "3. Oil"."""
 _LIST = re.compile(rf"^{_MARK}.*(?:\n(?:(?:[ \t]*\n)*(?:[ \t]+\S|{_MARK})|(?![#|`~>\s])).*)*", re.MULTILINE)
@@ -99,18 +102,31 @@ def markdown_tables(text: str) -> list[Table]:
 
 
 def tables_and_lists(text: str) -> list[Table]:
-    """The `markdown_tables` and, as tables, the lists of a text, without overlap, in order.
+    """The tables of a text, Markdown's and aligned ones, and, as tables, its lists, without overlap, in order.
 
     An item with inner items is a table whose head is the item's first line: "- Finance". A list without inner items is
     a table whose head is the paragraph above, if that ends with a colon: "To restore the database:".
     """
-    tables = markdown_tables(text)
+    tables = sorted([*markdown_tables(text), *_aligned_tables(text)])
     starts = [table.start for table in tables]
     for found in _unfenced(_LIST, text):
         lists = [*_items_with_items(text, *found.span())] or [*_introduced_list(text, *found.span())]
         if lists and bisect_right(starts, lists[-1].end) == bisect_right(starts, lists[0].start):
             tables += lists
     return sorted(tables)
+
+
+def _aligned_tables(text: str) -> Iterator[Table]:
+    """Yield the tables that have no bars, but aligned columns, below a head: "Article  Shelf  Price".
+
+    A first line with a digit or with the end of a sentence is no head.
+    """
+    for block in _unfenced(_ALIGNED, text):
+        head, *rows = block[0].splitlines(keepends=True)
+        fields = {len(re.split(_GAP + " *", row.strip())) for row in (head, *rows)}
+        is_list = "|" in block[0] or _ITEM.search(block[0])  # or a table of Markdown
+        if len(fields) == 1 and not is_list and not re.search(r"[\d.!?]", head):
+            yield Table.of(text, block.start(), block.start() + len(head), block.end())
 
 
 def _items_with_items(text: str, start: int, end: int) -> Iterator[Table]:
