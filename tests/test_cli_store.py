@@ -324,6 +324,33 @@ def test_nothing_found_says_where_to_look(store):
     assert (shown.exit_code, shown.output) == (0, "nothing found; umi status shows what the store holds\n")
 
 
+@pytest.mark.parametrize(
+    ("where", "line"),
+    [
+        ("speaker=mira", "no chunk of the store has speaker='mira'; did you mean 'Mira'?"),
+        ("speaker=Jonsa", "no chunk of the store has speaker='Jonsa'; did you mean 'Jonas'?"),
+        ("file=house.md", "no chunk of the store has file='house.md'; did you mean '{notes}/house.md'?"),
+    ],
+)
+@pytest.mark.parametrize("command", ["search", "explain", "ask"])
+def test_a_value_of_where_that_no_chunk_has_names_the_stored_values_that_resemble_it(
+    store, notes, command, where, line
+):
+    done = CliRunner().invoke(app, [command, "roof", "--store", str(store), "--where", where])
+    assert done.stderr.splitlines()[0] == "umi: " + line.format(notes=notes.name)
+
+
+def test_a_start_where_no_passage_has_a_time_says_so(tmp_path, store):
+    (tmp_path / "note.txt").write_text("The roof leaks.")
+    run("index", tmp_path / "note.txt", "--store", tmp_path / "store")
+    line = "umi: no chunk of the store has a time, so --start and --end leave out all; search without them"
+    for command in ("search", "explain", "ask"):
+        done = CliRunner().invoke(app, [command, "roof", "--store", str(tmp_path / "store"), "--start", "2024-01-01"])
+        assert done.stderr.splitlines()[0] == line
+        late = CliRunner().invoke(app, [command, "roof", "--store", str(store), "--start", "2030-01-01"])
+        assert "has a time" not in late.stderr
+
+
 def test_ask_prints_a_prompt_and_with_context_the_evidence_alone(store):
     prompt = run("ask", "what leaks?", "--store", store, "--tokens", 200).output
     assert "Question: what leaks?" in prompt

@@ -99,6 +99,7 @@ MISTAKES: list[tuple[Any, str]] = [
     ({"a": {"$like": "x%"}}, r"use .text_match or"),
     ({"a": {"$ilike": "x%"}}, r"use .text_match or"),
     ({"a": {"$between": [1, 2]}}, r"\$gte"),
+    ({"AND": [{"a": 1}]}, r"'AND': a bare list; did you mean \$and\?"),
     ({"a": ["x", "y"]}, r"'a': a bare list can mean two things; write \{\"\$in\""),
     ({"a": {"$in": []}}, r"'a', '\$in': empty list, which matches nothing; give at least one value, or do not search"),
     ({"a": {"$nin": []}}, r"'a', '\$nin': empty list, which matches everything"),

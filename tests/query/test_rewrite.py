@@ -410,7 +410,15 @@ def test_any_llm_is_a_rewriter(ask: Ask, llm: Any):
     assert ask(Rewriting(llm)).variations == ("content",)
 
 
-@pytest.mark.parametrize("thing", [None, 7, "gpt", object(), OnlyBlocking, ["a"]])
+class EmbedModelLikeLlamaIndex:
+    """LlamaIndex's embed models are callable, because they are steps of a pipeline, too."""
+
+    def __call__(self, nodes: Any) -> Any: ...
+
+    def get_text_embedding(self, text: str) -> Any: ...
+
+
+@pytest.mark.parametrize("thing", [None, 7, "gpt", object(), OnlyBlocking, ["a"], EmbedModelLikeLlamaIndex()])
 def test_what_is_no_llm_is_refused(thing: Any):
     with pytest.raises(ConfigError, match="expected an object with complete"):
         as_rewriter(thing)

@@ -211,6 +211,37 @@ def test_a_filter_whose_key_no_chunk_has_is_said_once_without_its_value(caplog):
     assert "secret" not in message
 
 
+@pytest.mark.parametrize("where", [{"user": "ann"}, {"user": {"$in": ["bob", "ANN"]}}])
+def test_a_filter_whose_value_is_stored_in_other_capitals_is_said_once_without_its_value(caplog, where):
+    store = HybridStore.open()
+    store.add([Chunk("a", "Ann signed the contract.", metadata={"user": "Ann", "year": 2024})])
+    umi = DualRetriever(store)
+    assert umi.search(QUERY, where={"user": "anna"}).ids == [] and not caplog.records
+    assert umi.search(QUERY, where=where).ids == umi.search(QUERY, where=where).ids == []
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith("a filter passes no chunk: the store holds its value of the key 'user' in other capitals")
+    assert "ann" not in message.lower()
+
+
+def test_the_trace_says_that_the_filter_passes_no_chunk_or_that_only_the_time_range_does(caplog):
+    store = HybridStore.open()
+    moment = datetime(2024, 5, 1, tzinfo=timezone.utc)
+    store.add([Chunk("a", "Ann signed the contract.", metadata={"user": "ann"}, event_time=moment)])
+    umi, later = DualRetriever(store), (datetime(2030, 1, 1, tzinfo=timezone.utc), None)
+    assert umi.search(QUERY, where={"user": "bob"}).trace["recall"].facts["passing_filter"] == 0
+    late = umi.search(QUERY, where={"user": "ann"}, time_range=later)
+    assert late.trace["recall"].facts["passing_filter"] == 1 and late.ids == []
+    assert "passing_filter" not in umi.search(QUERY, where={"user": "ann"}).trace["recall"].facts
+
+
+def test_a_filter_that_looks_for_an_item_where_texts_are_stored_is_said_once(caplog):
+    store = HybridStore.open()
+    store.add([Chunk("a", "Ann signed the contract.", metadata={"user": "Ann Hale"})])
+    assert DualRetriever(store).search(QUERY, where={"user": {"$contains": "Ann"}}).ids == []
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert "with lists or nested values, and the store holds text under it; $text_match looks into a text" in message
+
+
 @pytest.mark.parametrize("where", [{"draft": None}, {"$or": [{"draft": True}, {"user": "ann"}]}])
 def test_a_filter_that_passes_chunks_is_not_blamed_for_a_time_range_that_passes_none(caplog, where):
     store = HybridStore.open()

@@ -40,6 +40,7 @@ FINE = {
         ({"query": ""}, EmptyQuery),
         ({"query": " \n"}, EmptyQuery),
         ({"query": None}, InputError),
+        ({"query": np.zeros(3)}, InputError),
         ({"query": "é" * 5_001}, QueryTooLong),
         ({"limit": 0}, InvalidLimit),
         ({"limit": 101}, InvalidLimit),

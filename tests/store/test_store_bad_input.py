@@ -204,6 +204,12 @@ def test_a_query_vector_of_another_dimension_is_refused(store):
         store.recall([Probe("x", np.ones(3, dtype=np.float32))], depth=10, now=NOW)
 
 
+@pytest.mark.parametrize("path", ["memory", Path("memory"), None])
+def test_a_store_made_without_open_says_to_use_open(path):
+    with pytest.raises(ConfigError, match=r"expected HybridStore\.open\(path\), which opens a store"):
+        HybridStore(path)
+
+
 @pytest.mark.parametrize("path", ["", "a\0b", b"folder", 5, "~no-such-user/s"])
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_path_that_was_lost_is_refused_and_does_not_open_the_current_directory(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,7 +28,10 @@ from umi_common.filters.tree import shown
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.frameworks.tools import tool_window
 from umi_common.retriever import DualRetriever
-from umi_common.types import Hit, SearchResult
+from umi_common.types import Hit, SearchResult, TimeRange
+
+if TYPE_CHECKING:
+    from umi_common.stores.embedded.hybrid import HybridStore
 
 BOLD = ("\x1b[1m", "\x1b[22m")
 """Codes printed before and after the query's words; typer removes them if the output is no terminal."""
@@ -59,7 +62,7 @@ def search(
     """Find passages and show why each was found."""
     with opened_retriever(store, config) as umi:
         result = umi.search(query, limit=limit, where=where_of(where), time_range=tool_window(start, end))
-        _print_unknown_keys(umi, result, where)
+        _print_why_nothing(umi, result, where, dated=bool(start or end))
     if json:
         print_json(as_data(result))
     elif result:
@@ -84,7 +87,7 @@ def explain(
     """Show how a result was computed: every rank, chunks left out, durations, and the context that `umi ask` packs."""
     with opened_retriever(store, config) as umi:
         result = umi.search(query, limit=limit, where=where_of(where), time_range=tool_window(start, end))
-        _print_unknown_keys(umi, result, where)
+        _print_why_nothing(umi, result, where, dated=bool(start or end))
         packed = umi.get_context(query, budget=tokens, where=where_of(where), time_range=tool_window(start, end))
     if html is not None:
         result.explain(html, context=packed)
@@ -111,7 +114,7 @@ def ask(
     """Print a prompt with the best passages that fit. umi asks no LLM: pipe the prompt into yours."""
     with opened_retriever(store, config) as umi:
         packed = umi.get_context(query, budget=tokens, where=where_of(where), time_range=tool_window(start, end))
-        _print_unknown_keys(umi, packed, where)
+        _print_why_nothing(umi, packed, where, dated=bool(start or end))
     if json:
         print_json({"query": query, **_context_data(packed), "degraded": [asdict(loss) for loss in packed.degraded]})
         return
@@ -122,14 +125,22 @@ def ask(
         typer.echo(f"umi: {NOTHING_FOUND}", err=True)
 
 
-def _print_unknown_keys(umi: DualRetriever, found: SearchResult | AssembledContext, where: list[str] | None) -> None:
-    """If nothing was found, print the keys of the filter that no chunk of the store has."""
+def _print_why_nothing(
+    umi: DualRetriever, found: SearchResult | AssembledContext, where: list[str] | None, *, dated: bool
+) -> None:
+    """If nothing was found, print which keys and values of the filter no chunk has, and if no chunk has a time although
+    the search had a time range (`dated`)."""
     if found:  # true if it holds a passage
         return
-    for key in umi.store.unknown_keys(where_of(where)):  # type: ignore[attr-defined]
-        typer.echo(
-            f"umi: no chunk of the store has the key {one_line(shown(key))} of --where; check its spelling", err=True
-        )
+    store: HybridStore = umi.store  # type: ignore[assignment]
+    asked = where_of(where)
+    lines = [f"the key {shown(key)} of --where; check its spelling" for key in store.unknown_keys(asked)]
+    for key, text, similar in store.similar_texts(asked):
+        lines.append(f"{key}={shown(text)}; did you mean {' or '.join(map(shown, similar))}?")
+    if dated and not store.listing(window=TimeRange()).passing.any():
+        lines.append("a time, so --start and --end leave out all; search without them")
+    for line in lines:
+        typer.echo(f"umi: no chunk of the store has {one_line(line)}", err=True)
 
 
 def _print_degraded(found: SearchResult | AssembledContext) -> None:

@@ -152,6 +152,8 @@ class _Parser:
     def _key(self, key: str, asked: object, depth: int) -> Filter:
         """The conditions on one key of a dict: equality with a value, or operators that must all hold."""
         if isinstance(asked, (list, tuple)):
+            if key.lower() in ("and", "or"):
+                raise FilterError(f"filter on {shown(key)}: a bare list; did you mean ${key.lower()}?")
             raise FilterError(
                 f'filter on {shown(key)}: a bare list can mean two things; write {{"$in": [...]}} for any of these '
                 'values, {"$eq": [...]} for exactly this list'

@@ -163,7 +163,7 @@ class SearchRequest:
         messages = _checked_history(history)
         as_utc(now, "now")
         vector = _checked_vector(query_vector)
-        by_vector_alone = query == "" and strategy == "vector" and vector is not None
+        by_vector_alone = isinstance(query, str) and not query and strategy == "vector" and vector is not None
         text = "" if by_vector_alone else checked_query(query)
         whole = without_frame(text) if strategy == "hybrid" else text
         exclusion = exclusion_in(whole) if strategy == "hybrid" else None

@@ -66,7 +66,7 @@ def as_rewriter(llm: Rewriter | Callable[[str], Any] | Any) -> Model:
         complete, acomplete = _method(llm, sync_name), _method(llm, async_name)
         if complete is not None or acomplete is not None:
             return Model(model_name(llm), complete, acomplete)
-    if inspect.isclass(llm) or not callable(llm):
+    if inspect.isclass(llm) or not callable(llm) or hasattr(llm, "get_text_embedding"):  # an embed model of LlamaIndex
         raise ConfigError(
             f"rewriter is {llm!r:.80}; expected an object with complete(prompt) or invoke(prompt), "
             "or a function from prompt to reply"

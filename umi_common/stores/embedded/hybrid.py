@@ -66,6 +66,8 @@ class HybridStore(BaseStore):
     """
 
     def __init__(self, handle: CoreHandle) -> None:
+        if not isinstance(handle, CoreHandle):
+            raise ConfigError(f"HybridStore({handle!r:.80}): expected HybridStore.open(path), which opens a store")
         self._handle = handle
         self.search_counter = handle.core.search_counter
         # If close() is not called, the store is closed when it is garbage-collected or the interpreter exits.
@@ -290,6 +292,13 @@ class HybridStore(BaseStore):
         asked = parse_filter(where)
         columns = self._ready().snapshot(asked).columns
         return [] if asked is None or columns is None else columns.unknown_keys(asked)
+
+    def similar_texts(self, where: Where) -> list[tuple[str, str, list[str]]]:
+        """(key, text, at most three stored texts like it) for each text that a filter asks for by equality and that no
+        chunk has had under the key since the store was opened; only texts that have similar ones."""
+        asked = parse_filter(where)
+        columns = self._ready().snapshot(asked).columns
+        return [] if asked is None or columns is None else columns.similar_texts(asked)
 
     def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:
         """Id and version of each row, removed chunks included, and whether its chunk is stored and passes filter and

@@ -126,29 +126,35 @@ def _search(snapshot: StoreSnapshot, request: RecallRequest, trace: RecallTrace,
 
 
 def _note_empty_mask(snapshot: StoreSnapshot, request: RecallRequest, trace: RecallTrace) -> None:
-    """Tell the caller why filter and time range let no chunk pass: by a warning, or by a fact of the trace."""
+    """Tell the caller why filter and time range let no chunk pass: by facts of the trace, and by a warning."""
     if request.where is not None:
-        _warn_of_filter(snapshot, request.where)
+        passing = snapshot.mask(request.where, None)
+        trace.facts["passing_filter"] = snapshot.rows.living if passing is None else int(passing.sum())
+        if not trace.facts["passing_filter"]:  # else it is the time range that leaves out the chunks that pass
+            _warn_of_filter(snapshot, request.where)
     if request.window is not None and not snapshot.rows.within(TimeRange()).any():
         trace.facts[CHUNKS_WITH_TIME] = 0
 
 
 def _warn_of_filter(snapshot: StoreSnapshot, where: Filter) -> None:
-    """If a filter passes no chunk, log why.
+    """Log why a filter passes no chunk, without its values.
 
-    A key that no chunk has may be misspelt; it is logged once. A key whose values are all of another kind than the
-    filter's, such as 2021 and "2021", is logged once for each pair of kinds.
+    A key that no chunk has may be misspelt; it is logged once, and so is a key whose value chunks have in other
+    capitals. A key whose values are all of another kind than the filter's, such as 2021 and "2021", is logged once for
+    each pair of kinds.
     """
-    columns, passing = snapshot.columns, snapshot.mask(where, None)
+    columns = snapshot.columns
     assert columns is not None
-    if passing is None or passing.any():  # the time range leaves out the chunks that pass
-        return
     for key in columns.unknown_keys(where):
         message = "a filter passes no chunk, and no chunk of the store has its key %s; check its spelling"
         warn_once("filter", key, message, shown(key))
+    for key in columns.in_other_capitals(where):
+        message = "a filter passes no chunk: the store holds its value of the key %s in other capitals; write it so"
+        warn_once("filter", f"capitals of {key}", message, shown(key))
     for key, (asked, held) in columns.other_kinds(where).items():
         message = "a filter passes no chunk: it compares the key %s with %s, and the store holds %s under it"
         message += "; $contains looks into a list" if LISTS in held else ""
+        message += "; $text_match looks into a text" if asked == LISTS and held == "text" else ""
         if held == BOOLEANS:
             message += '; give True or False, in LlamaIndex by a dict, such as filters={"draft": True}'
         warn_once("filter", f"{asked}, not {held}", message, shown(key), asked, held)

@@ -11,6 +11,7 @@ import json
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from difflib import get_close_matches
 from functools import reduce
 from typing import Any
 
@@ -33,6 +34,10 @@ CACHED_MAX = 32
 
 COMPARING = frozenset({"$eq", "$in", *ORDERINGS})
 """Operators that are true only if both values are of the same kind, such as two numbers."""
+LIKE_SHARE, LIKE_MAX = 0.7, 3
+"""Smallest ratio of `difflib`, 0..1, at which two texts are similar; largest number of similar texts that are named."""
+COMPARED_MAX = 10_000
+"""Largest number of values of a key that are compared with a text of a filter that none equals."""
 BOOLEANS = "true or false"
 LISTS = "lists or nested values"
 """Name of the kind of lists, and of nested values of a framework's documents, which are stored as lists."""
@@ -173,15 +178,33 @@ class MetadataColumns:
         """
         asked: dict[str, set[str]] = {}
         for each in comparisons(where, negated=False):
-            if each.key in self._columns and each.operator in COMPARING:
-                alternatives = each.value if isinstance(each.value, tuple) and each.operator == "$in" else [each.value]
-                asked.setdefault(each.key, set()).update(_kinds(value for value in alternatives if value not in EMPTY))
+            if each.key in self._columns:
+                asked.setdefault(each.key, set()).update(_kinds_asked(each))
         found: dict[str, tuple[str, str]] = {}
         for key, kinds in asked.items():
             held = self._columns[key].kinds(unless=kinds)
             if kinds and kinds.isdisjoint(held):
                 found[key] = (" or ".join(sorted(kinds)), " or ".join(sorted(held)))
         return found
+
+    def similar_texts(self, where: Filter) -> list[tuple[str, str, list[str]]]:
+        """(key, text, stored texts that resemble it) for each text of the filter, given by `$eq` or `$in`, that no row
+        has under the key although rows have similar ones (`_Column.similar`). Keys inside a `Not` are left out."""
+        similar = [(key, text, column.similar(text)) for key, text, column in self._missing_texts(where)]
+        return [each for each in similar if each[2]]
+
+    def in_other_capitals(self, where: Filter) -> list[str]:
+        """The keys of `similar_texts` under which a row has the text of the filter but for its capitals."""
+        return [key for key, text, column in self._missing_texts(where) if column.in_other_capitals(text) is not None]
+
+    def _missing_texts(self, where: Filter) -> Iterator[tuple[str, str, _Column]]:
+        """(key, text, column) for each text that a filter asks for by `$eq` or `$in` and that no row has; columns of
+        more than `COMPARED_MAX` values are left out."""
+        equal = [each for each in comparisons(where, negated=False) if each.operator in ("$eq", "$in")]
+        for each in equal:
+            if (column := self._columns.get(each.key)) is not None:
+                texts = (value for value in _alternatives(each) if value and type(value) is str)
+                yield from ((each.key, text, column) for text in texts if column.may_resemble(text))
 
     def _evaluate(self, where: Filter, start: int, stop: int) -> Mask:
         """The mask of rows start..stop-1, as a new array, which the caller may change."""
@@ -263,6 +286,25 @@ class _Column:
         first = _kinds(self._values[:2])  # None is at NO_VALUE
         return _kinds(self._values) if first.isdisjoint(unless) else first
 
+    def may_resemble(self, text: str) -> bool:
+        """Whether no row has had the text, and there are at most `COMPARED_MAX` values to compare it with."""
+        values, code_of = self._known
+        return text not in code_of and len(values) <= COMPARED_MAX
+
+    def similar(self, text: str) -> list[str]:
+        """At most `LIKE_MAX` values that resemble a text: the one that differs only in capitals, else those that hold
+        it, else those spelled nearly so."""
+        if (same := self.in_other_capitals(text)) is not None:
+            return [same]
+        folded, texts = text.casefold(), {value.casefold(): value for value in self._values if isinstance(value, str)}
+        longer = [each for each in texts if folded in each] or get_close_matches(folded, texts, LIKE_MAX, LIKE_SHARE)
+        return [texts[each] for each in longer[:LIKE_MAX]]
+
+    def in_other_capitals(self, text: str) -> str | None:
+        """The value that differs from a text only in capitals."""
+        texts, folded = (value for value in self._values if isinstance(value, str)), text.casefold()
+        return next((value for value in texts if value.casefold() == folded), None)
+
     def mask(self, comparison: Comparison, start: int, stop: int) -> Mask:
         """(stop - start,) whether each of the rows start..stop-1 passes; their codes must be set."""
         codes, (values, code_of) = self._codes.view[start:stop], self._known
@@ -296,6 +338,19 @@ class _Column:
         bisect = bisect_left if comparison.operator in ("$gte", "$lt") else bisect_right
         at = bisect(codes, bound, key=value_of)  # type: ignore[type-var]  # one kind: numbers or texts
         return codes[:at] if comparison.operator in ("$lt", "$lte") else codes[at:]
+
+
+def _alternatives(comparison: Comparison) -> Sequence[MetadataValue]:
+    """The values that a comparison names: those of `$in`, else one."""
+    value = comparison.value
+    return value if isinstance(value, tuple) and comparison.operator == "$in" else [value]
+
+
+def _kinds_asked(comparison: Comparison) -> set[str]:
+    """The kinds of the values that can pass a comparison; empty if it asks whether there is a value."""
+    if comparison.operator in COMPARING:
+        return _kinds(value for value in _alternatives(comparison) if value not in EMPTY)
+    return {LISTS if comparison.operator == "$contains" else "text"}
 
 
 def _kinds(values: Iterable[MetadataValue]) -> set[str]:
