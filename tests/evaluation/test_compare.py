@@ -6,6 +6,7 @@ import sys
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -393,6 +394,13 @@ def test_a_system_that_raises_is_named_with_dataset_and_query(run):
 def test_a_wrong_argument_is_an_error_that_says_what_was_expected(run, systems, options, complaint):
     with pytest.raises(ConfigError, match=complaint):
         run(systems, **options)
+
+
+def test_a_builtin_or_a_retriever_of_strings_is_named_with_what_was_wrong(run):
+    with pytest.raises(SystemFailed, match="'mine' failed when it was built for toy/one: TypeError"):
+        run({"mine": max})  # Python knows no signature of it
+    with pytest.raises(SystemFailed, match=r"'mine' returned a document without \.id and without .*: 'ships sail'"):
+        run({"mine": SimpleNamespace(invoke=lambda query: ["ships sail"])})
 
 
 def test_a_system_that_cannot_be_built_or_returns_one_string_is_named(run):

@@ -128,8 +128,11 @@ def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> 
 
 
 def _takes_embedder(factory: Callable[..., Any]) -> bool:
-    """Whether a function has two positional parameters without defaults."""
-    parameters = inspect.signature(factory).parameters.values()
+    """Whether a function has two positional parameters without defaults; False for a builtin whose are not known."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except ValueError:
+        return False
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(each.default is each.empty and each.kind in positional for each in parameters) == 2
 
@@ -184,10 +187,12 @@ def _search_by_umi(retriever: Any, strategy: str) -> Search:
 
 
 def _document_id(name: str, document: Any) -> str:
-    for id in (getattr(document, "id", None), *map(document.metadata.get, ID_KEYS)):
+    metadata = getattr(document, "metadata", {})
+    for id in (getattr(document, "id", None), *map(metadata.get, ID_KEYS)):
         if id is not None:
             return str(id)
-    raise ConfigError(f"system {name!r} returned a document without .id and without metadata {', '.join(ID_KEYS)}")
+    keys = ", ".join(ID_KEYS)
+    raise ConfigError(f"system {name!r} returned a document without .id and without metadata {keys}: {document!r:.80}")
 
 
 def _cut(ids: Any, k: int) -> tuple[str, ...]:
