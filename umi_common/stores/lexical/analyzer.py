@@ -33,7 +33,7 @@ from umi_common.stores.lexical.numbers_in_tokens import (
     with_decimal_point,
 )
 
-ANALYZER_VERSION = 21
+ANALYZER_VERSION = 22
 """Part of the fingerprint of an analyzer; raised with every change of the rules that make terms."""
 PIECES_KEPT = 50_000
 """Largest number of pieces of text whose terms one analyzer caches; see `pieces`."""

@@ -14,6 +14,7 @@ parts that have several segments, here src/mail.py and mail.py. Words that are o
     1.2.0                                       1.2
     FY24   Q3/24   3Q24                         2024
     12.3.2023   20230312                        2023-03-12
+    09:05:17   09:05:17.250Z                    09:05   9:05
     12/03/2023                                  2023-03-12 and 2023-12-03
     -10   (-10)   temp=-10C                     -10         (`signs`)
     -1,234.50                                   -1234.50
@@ -34,6 +35,8 @@ _PROSE_LINKS = frozenset("-/&")
 """Words that are linked by these characters alone are ordinary words and no code: long-term, and/or."""
 _SHORT_PART_MAX = 2
 """A hyphenated word with a part of at most this many letters is also indexed as one word: e-mail, wi-fi."""
+_WITH_SECONDS = re.compile(r"(\d?\d:\d\d):\d\d(?:\.?\d+)?(?:[zZ]|[+-]\d\d:?\d\d)?")
+"""A time of day with seconds; it is also indexed without them. The comma of 09:05:17,250 is gone before."""
 _NOT_OF_NUMBER = re.compile(r"[vV](?=\d+\.\d)|0(?=\d:\d\d\Z)")
 """The v before a version number, or the 0 before an hour: v2.10 is also indexed as 2.10, and 09:05 as 9:05."""
 
@@ -44,11 +47,13 @@ def segments_of(token: str) -> list[str]:
 
 
 def codes_of_token(token: str) -> list[str]:
-    """The codes among the token, its parts between `_CODE_BREAKS`, and all of them without `_NOT_OF_NUMBER`."""
+    """The codes among the token, its parts between `_CODE_BREAKS`, times of day without seconds, and all of them
+    without `_NOT_OF_NUMBER`."""
     found, parts = [token], [token]
     for separator in _CODE_BREAKS:
         parts = [part for joined in parts for part in separator.split(joined)]
         found += parts
+    found += [time[1] for part in found if (time := _WITH_SECONDS.fullmatch(part))]
     found += [part[1:] for part in found if _NOT_OF_NUMBER.match(part)]
     return [code for code in dict.fromkeys(found) if _is_code(code)]
 
