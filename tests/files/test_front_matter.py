@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 import pytest
+from stopwatch import processor_seconds
 
 from umi_common.files import chunks_of, index
 from umi_common.retriever import DualRetriever
@@ -124,8 +125,33 @@ def test_a_comment_in_front_matter_is_no_heading(file):
     assert "section" not in chunk.metadata
 
 
-def test_nested_aliases_of_yaml_take_no_time(file):
-    merged = "".join(f"b{n + 1}: &b{n + 1} {{!!merge <<: [*b{n}, *b{n}]}}\n" for n in range(40))
-    lists = "".join(f"c{n + 1}: &c{n + 1} [*c{n}, *c{n}]\n" for n in range(40))
-    (*_, chunk) = chunks_of(file("a.md", f"---\nb0: &b0 {{x: 1}}\n{merged}c0: &c0 [y]\n{lists}---\nThe coupon."))
-    assert chunk.text.endswith("The coupon.")
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "".join(f"b{n + 1}: &b{n + 1} {{!!merge <<: [*b{n}, *b{n}]}}\n" for n in range(40)),
+        "".join(f"b{n + 1}: &b{n + 1} [*b{n}, *b{n}]\n" for n in range(40)),
+        "".join(f"b{n + 1}: *b0\n" for n in range(1_300)),
+    ],
+)
+def test_aliases_of_yaml_make_no_large_values(file, lines):
+    chunks = chunks_of(file("a.md", f"---\nb0: &b0 [{'x, ' * 300}]\n{lines}---\nThe coupon."))
+    assert chunks[-1].text.endswith("The coupon.")
+    assert max(len(str(chunk.metadata)) for chunk in chunks) < 20_000
+
+
+def test_a_thousand_nested_brackets_take_no_second(file):
+    path = file("a.md", "---\na: " + "[" * 9_000 + "]" * 9_000 + "\n---\nThe coupon.")
+    assert processor_seconds(lambda: chunks_of(path)) < 0.5
+
+
+@pytest.mark.parametrize("value", ["!!timestamp soon", "!!float " + "1:" * 300 + "1.0", "!r Sys.Date()", "!ENV [A, b]"])
+def test_a_value_that_yaml_cannot_make_leaves_the_title(file, value):
+    (chunk,) = chunks_of(file("a.md", f"---\ntitle: Pumps\nmade: {value}\n---\nThe pump."))
+    assert chunk.metadata["title"] == "Pumps" and "made" not in chunk.metadata
+
+
+def test_a_value_of_another_program_leaves_the_other_fields(file):
+    (chunk,) = chunks_of(
+        file("a.qmd", "---\nauthor: Ann\nparams:\n  day: !r Sys.Date()\nmade: !expr x\n---\nThe pump.")
+    )
+    assert chunk.metadata["author"] == "Ann"

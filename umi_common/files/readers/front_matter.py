@@ -20,6 +20,8 @@ else:
 
 FRONT_MATTER_CHARACTERS = 20_000
 """Number of characters at the beginning of a file that are searched for its front matter."""
+NESTED_MAX = 20
+"""Largest depth of nested brackets in front matter that is read."""
 DATE_KEYS = ("date", "created", "timestamp", "event_time")
 """Fields that state the time of a file."""
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -30,8 +32,17 @@ _LINE = re.compile(rf"^(title|{'|'.join(DATE_KEYS)})[ \t]*[:=][ \t]*[\"']?([^\s#
 class _Loader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types
     """Reads truth values and numbers as YAML 1.2 does; a date, 012, 12:30, yes and no are texts."""
 
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Do not merge mappings ("<<"): merged ones of merged ones would take exponential time."""
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
+        """Refuse aliases ("*a"), which can make values of gigabytes of a few characters."""
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("an alias")
+        return super().compose_node(parent, index)
+
+    def fetch_flow_collection_start(self, kind: type[yaml.Token]) -> None:
+        """Refuse deeply nested brackets, of which a thousand take PyYAML a second."""
+        if self.flow_level == NESTED_MAX:
+            raise yaml.YAMLError("nested too deeply")
+        super().fetch_flow_collection_start(kind)
 
 
 _Loader.yaml_implicit_resolvers = {}
@@ -42,6 +53,7 @@ for _tag, _pattern in {
     "float": r"[-+]?\d+\.\d+(?:[eE][-+]?\d+)?$",
 }.items():
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), None)
+_Loader.add_constructor(None, lambda _loader, _node: None)  # an own tag, such as "!r Sys.Date()", gives no field
 
 
 def front_matter(text: str) -> tuple[dict[str, MetadataValue], int]:
@@ -56,7 +68,7 @@ def front_matter(text: str) -> tuple[dict[str, MetadataValue], int]:
         return {}, 0
     try:
         read: Any = tomllib.loads(found[2]) if found[1] == "+++" else yaml.load(found[2], _Loader)
-    except (yaml.YAMLError, ValueError, TypeError, LookupError, RecursionError):
+    except (yaml.YAMLError, ValueError, TypeError, LookupError, RecursionError, ArithmeticError, AttributeError):
         read = {line[1]: line[2].strip() for line in _LINE.finditer(found[2])}
     fields = dict[str, MetadataValue]()
     for key, value in read.items() if isinstance(read, dict) else ():
