@@ -675,6 +675,21 @@ def test_a_table_of_aligned_columns_without_bars_has_its_head_in_every_chunk(fil
     assert all(chunk.text.startswith("Article Shelf Price\nValve ") for chunk in chunks[1:])
 
 
+@pytest.mark.parametrize("rows", range(23, 28))
+def test_the_last_row_of_a_file_without_a_final_line_break_has_its_head(file, rows):
+    lines = [
+        "Article              Shelf      Price",
+        *(f"Valve {row}             R{row}         {row}.50" for row in range(rows)),
+    ]
+    chunks = chunks_of(file("stock.txt", "\n".join(lines)))
+    assert all(chunk.text.startswith("Article ") for chunk in chunks)
+
+
+def test_the_first_line_of_a_frame_of_stars_is_no_head(file):
+    licence = " *  Covered Software is provided under this License on an as is  *\n" * 30
+    assert not any("table_head" in chunk.metadata for chunk in chunks_of(file("copyright.txt", licence)))
+
+
 def test_prose_with_two_spaces_between_its_sentences_has_no_head(file):
     prose = "It was late.  They went home.  Nobody spoke.\n" * 60 + "The end.\n"
     assert not any("table_head" in chunk.metadata for chunk in chunks_of(file("story.txt", prose * 2)))

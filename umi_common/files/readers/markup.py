@@ -36,7 +36,7 @@ A line that underlines a heading matches, too, but has no "|"."""
 _ROWS = re.compile(r"(?:\n[^\n|]*\|[^\n]*)*")
 """The rows of a table: adjacent lines with a "|"."""
 _GAP = r"(?: {2,}|\t)"
-_ALIGNED = re.compile(rf"(?:^ *\S+(?: \S+)*(?:{_GAP}\S+(?: \S+)*){{2,}}[ \t]*\n){{5,}}", re.MULTILINE)
+_ALIGNED = re.compile(rf"(?:^ *\S+(?: \S+)*(?:{_GAP}\S+(?: \S+)*){{2,}}[ \t]*(?:\n|\Z)){{5,}}", re.MULTILINE)
 """Five or more adjacent lines of three or more fields, which two spaces or a tab divide."""
 _MARK = r"(?:[-*+•]|\d{1,3}[.)])[ \t]+\S"
 """The beginning of an item of a list: "- Oil" or "3. Oil"."""
@@ -119,13 +119,13 @@ def tables_and_lists(text: str) -> list[Table]:
 def _aligned_tables(text: str) -> Iterator[Table]:
     """Yield the tables that have no bars, but aligned columns, below a head: "Article  Shelf  Price".
 
-    A first line with a digit or with the end of a sentence is no head.
+    A first line with a digit, with the end of a sentence, or behind a sign such as "*" is no head.
     """
     for block in _unfenced(_ALIGNED, text):
         head, *rows = block[0].splitlines(keepends=True)
         fields = {len(re.split(_GAP + " *", row.strip())) for row in (head, *rows)}
         is_list = "|" in block[0] or _ITEM.search(block[0])  # or a table of Markdown
-        if len(fields) == 1 and not is_list and not re.search(r"[\d.!?]", head):
+        if len(fields) == 1 and not is_list and not re.match(r" *[-*+•] |.*[\d.!?]", head):
             yield Table.of(text, block.start(), block.start() + len(head), block.end())
 
 
