@@ -297,6 +297,15 @@ def test_a_record_without_a_text_is_its_keys_and_values_like_an_object_in_json(f
     assert (two.id, two.event_time) == ("faq.jsonl#2", datetime(2026, 11, 18, tzinfo=timezone.utc))
 
 
+def test_the_vector_and_the_empty_values_of_a_record_are_no_text(file):
+    record = {"vector": [0.25] * 64, "answer": "Five years.", "topic": ""}
+    (chunk,) = chunks_of(file("faq.jsonl", json.dumps(record)))
+    assert chunk.text == "answer: Five years."
+    for nothing in ({"vector": [0.25] * 64, "metadata": {"text": "Five years."}}, {"question": "", "answer": ""}):
+        with pytest.raises(FileUnreadable, match="no text; expected an object"):
+            chunks_of(file("faq.jsonl", json.dumps(nothing)))
+
+
 def test_a_key_without_a_value_does_not_hide_the_next_one_with_the_text_or_the_id(file):
     records = '{"text": null, "content": "one", "id": null, "_id": "r1"}\n{"text": "", "page_content": "two"}'
     one, two = chunks_of(file("a.jsonl", records))

@@ -54,6 +54,8 @@ TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
 """Keys of a record's text and of its id. The first value that is not empty counts."""
 TIME_KEYS = ("event_time", "timestamp")
 """Keys of a record's time. The first value that can be read as a time counts."""
+VECTOR_MIN = 32
+"""Smallest number of numbers in a list that is taken for the vector of an embedder."""
 SKIPPED_LISTED = 100
 """Largest number of skipped records or pages of one file that are listed; a file can have millions."""
 FILE_KEY = "file"
@@ -406,7 +408,8 @@ def _records(path: Path, lines: Iterable[str], name: str, first: int) -> FileChu
 def _record(record: Any, name: str, number: int) -> Chunk | None:
     """The chunk of a record; None: its text is blank. Keys other than text, id and "metadata" become metadata.
 
-    The text of a record without any key of TEXT_KEYS is its `value_lines`: "question: ...", "answer: ...".
+    The text of a record without any key of TEXT_KEYS is its `value_lines`: "question: ...", "answer: ...". Empty texts
+    and vectors have no line.
 
     Raises:
         ValueError: If the record is no object, if it has no text, or if its metadata is no object.
@@ -417,8 +420,9 @@ def _record(record: Any, name: str, number: int) -> Chunk | None:
     text, id, inner = _pop_first(rest, TEXT_KEYS), _pop_first(rest, ID_KEYS), _pop_first(rest, ("metadata",))
     if not isinstance(inner, (dict, type(None))):
         raise ValueError("metadata is no object")
-    if rest and record.keys().isdisjoint(TEXT_KEYS):
-        text = "\n".join(value_lines(rest)).strip()
+    shown = {key: value for key, value in rest.items() if value != "" and not _is_vector(value)}
+    if shown and record.keys().isdisjoint(TEXT_KEYS):
+        text = "\n".join(value_lines(shown)).strip()
     if not isinstance(text, str):
         raise ValueError("no text")
     metadata = {**rest, **(inner or {}), FILE_KEY: name}
@@ -427,6 +431,12 @@ def _record(record: Any, name: str, number: int) -> Chunk | None:
         return None
     own = _id(name, number) if id in (None, "") else str(id)
     return to_chunk(text, metadata, id=own, keys=keys, source=name, position=number)
+
+
+def _is_vector(value: Any) -> bool:
+    return (
+        isinstance(value, list) and len(value) >= VECTOR_MIN and all(isinstance(each, (int, float)) for each in value)
+    )
 
 
 def _has_unread_time(chunk: Chunk) -> bool:
