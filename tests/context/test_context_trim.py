@@ -142,6 +142,14 @@ def test_a_passage_within_a_row_of_a_table_is_shown_with_its_row():
     assert rows[4] in shown and set(shown) <= set(rows)
 
 
+def test_a_passage_is_shown_although_its_row_of_a_table_is_too_long():
+    row = f"| Valve 4 | {'It is in hall 4. ' * 20}| Checked by Ann. | 7 EUR |"
+    text = f"The valves are these.\n{row}\nThe end.\n"
+    at = text.index("Checked by Ann.")
+    start, end = window_to_fit(text, 16, WORDS, (at, at + len("Checked by Ann.")))
+    assert "Checked by Ann." in text[start:end]
+
+
 def test_a_function_that_is_asked_for_is_shown_with_its_body_and_not_with_the_one_before_it():
     one, two = (f"def {name}(v):\n    a = v * 2\n    return a + 7" for name in ("one", "two"))
     text = f"{one}\n\n\n{two}\n\n\ndef three(v):\n"

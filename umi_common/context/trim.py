@@ -61,7 +61,8 @@ def window_to_fit(text: str, limit: int, size: Callable[[str], int], passage: Ch
 
     If the text up to the end of the passage takes at most the share 1 - LEAD of the tokens, the result begins at the
     start of the text. Otherwise it has text before and after the passage. If the passage itself is too long, the result
-    is its beginning; empty if not even one character fits. A passage within a row of a table stands for the row.
+    is its beginning; empty if not even one character fits. A passage within a row of a table stands for the row if it
+    fits.
 
     Args:
         text, limit, size: As in `cut_to_fit`.
@@ -70,6 +71,8 @@ def window_to_fit(text: str, limit: int, size: Callable[[str], int], passage: Ch
     if limit < 1:
         return 0, 0
     first, last = _whole_rows(text, passage)
+    if size(text[first:last]) > limit:
+        first, last = passage
     near = text[max(0, last - limit * CHARACTERS_PER_TOKEN) : last]
     fitting = limit * len(near) / max(1, size(near))  # estimate of the number of characters that fit
     if last <= 2 * fitting and size(text[:last]) <= (1 - LEAD) * limit:
