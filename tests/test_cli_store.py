@@ -325,6 +325,23 @@ def test_nothing_found_says_where_to_look(store):
 
 
 @pytest.mark.parametrize(
+    ("conditions", "line"),
+    [
+        (["tags=payments"], "umi: no chunk of the store has tags='payments'; did you mean 'Payments'?\n"),
+        (["tags=fronted"], "umi: no chunk of the store has tags='fronted'; did you mean 'frontend'?\n"),
+        (["tags=Payments", "project=house"], ""),
+    ],
+)
+def test_items_of_lists_are_values_of_where(tmp_path, conditions, line):
+    (tmp_path / "a.md").write_text("---\ntags: [Payments, frontend]\nproject: shop\n---\nThe coupon moves.")
+    (tmp_path / "b.md").write_text("---\ntags: Payment\nproject: house\n---\nThe coupon stays.")
+    run("index", tmp_path / "a.md", tmp_path / "b.md", "--store", tmp_path / "store")
+    where = [part for condition in conditions for part in ("--where", condition)]
+    shown = run("search", "coupon", "--store", tmp_path / "store", *where)
+    assert (shown.stdout, shown.stderr) == ("nothing found; umi status shows what the store holds\n", line)
+
+
+@pytest.mark.parametrize(
     ("where", "line"),
     [
         ("speaker=mira", "no chunk of the store has speaker='mira'; did you mean 'Mira'?"),

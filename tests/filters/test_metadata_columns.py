@@ -185,3 +185,10 @@ def test_a_row_costs_four_bytes_a_key_besides_its_values():
     columns = columns_of([{"user": "ann", "kind": i % 7} for i in range(10_000)])
     held = sum(column._codes._array.nbytes for column in columns._columns.values())
     assert held == 4 * 2 * 10_000
+
+
+def test_a_filter_of_many_unknown_texts_is_compared_in_no_time():
+    columns = columns_of([{"user": f"ann {number}"} for number in range(5_000)])
+    asked = _tree({"user": {"$in": [f"ANN {number}" for number in range(5_000)]}})
+    assert processor_seconds(lambda: (columns.in_other_capitals(asked), columns.similar_texts(asked))) < 0.5
+    assert columns.similar_texts(asked)[0] == ("user", "ANN 0", ["ann 0"])

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from difflib import get_close_matches
 from functools import reduce
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ COMPARING = frozenset({"$eq", "$in", *ORDERINGS})
 """Operators that are true only if both values are of the same kind, such as two numbers."""
 LIKE_SHARE, LIKE_MAX = 0.7, 3
 """Smallest ratio of `difflib`, 0..1, at which two texts are similar; largest number of similar texts that are named."""
+TEXTS_MAX = 5
+"""Largest number of texts of a filter that are compared with the values of their keys, because no row has them."""
 COMPARED_MAX = 10_000
 """Largest number of values of a key that are compared with a text of a filter that none equals."""
 BOOLEANS = "true or false"
@@ -198,13 +201,12 @@ class MetadataColumns:
         return [key for key, text, column in self._missing_texts(where) if column.in_other_capitals(text) is not None]
 
     def _missing_texts(self, where: Filter) -> Iterator[tuple[str, str, _Column]]:
-        """(key, text, column) for each text that a filter asks for by `$eq` or `$in` and that no row has; columns of
-        more than `COMPARED_MAX` values are left out."""
-        equal = [each for each in comparisons(where, negated=False) if each.operator in ("$eq", "$in")]
-        for each in equal:
-            if (column := self._columns.get(each.key)) is not None:
-                texts = (value for value in _alternatives(each) if value and type(value) is str)
-                yield from ((each.key, text, column) for text in texts if column.may_resemble(text))
+        """(key, text, column) for the first `TEXTS_MAX` texts that a filter asks for by `$eq` or `$in` and that no row
+        has; columns of more than `COMPARED_MAX` values are left out."""
+        equal = (each for each in comparisons(where, negated=False) if each.operator in ("$eq", "$in"))
+        asked = ((each.key, value) for each in equal if each.key in self._columns for value in _alternatives(each))
+        texts = ((key, value, self._columns[key]) for key, value in asked if value and type(value) is str)
+        return islice((each for each in texts if each[2].may_resemble(each[1])), TEXTS_MAX)
 
     def _evaluate(self, where: Filter, start: int, stop: int) -> Mask:
         """The mask of rows start..stop-1, as a new array, which the caller may change."""
@@ -292,11 +294,13 @@ class _Column:
         return text not in code_of and len(values) <= COMPARED_MAX
 
     def similar(self, text: str) -> list[str]:
-        """At most `LIKE_MAX` values that resemble a text: the one that differs only in capitals, else those that hold
-        it, else those spelled nearly so."""
-        if (same := self.in_other_capitals(text)) is not None:
-            return [same]
-        folded, texts = text.casefold(), {value.casefold(): value for value in self._values if isinstance(value, str)}
+        """At most `LIKE_MAX` values, or items of lists, that resemble a text: the one that differs only in capitals,
+        else those that hold it, else those spelled nearly so. None if a list holds the text itself."""
+        items = (item for value in self._values for item in (value if isinstance(value, tuple) else [value]))
+        held = dict.fromkeys(item for item in items if isinstance(item, str))
+        folded, texts = text.casefold(), {each.casefold(): each for each in held}
+        if folded in texts:
+            return [] if text in held else [texts[folded]]
         longer = [each for each in texts if folded in each] or get_close_matches(folded, texts, LIKE_MAX, LIKE_SHARE)
         return [texts[each] for each in longer[:LIKE_MAX]]
 
