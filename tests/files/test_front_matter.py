@@ -87,6 +87,11 @@ def test_a_folded_title_is_the_title_of_the_passages(file):
     assert last.search_text.startswith("Rye bread >\n")
 
 
+def test_the_title_of_the_passages_is_readable_if_yaml_reads_a_list(file):
+    *_, last = chunks_of(file("a.md", "---\ntitle: [Draft, 2]\n---\n" + "It rests for hours. " * 90))
+    assert last.search_text.startswith("Draft, 2 >\n")
+
+
 @pytest.mark.parametrize(
     "key", ["file", "start_index", "table_head", "begins_line", "section", "source", "_node_content"]
 )

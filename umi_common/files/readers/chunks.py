@@ -241,7 +241,8 @@ def _text_file(path: Path, content: bytes) -> Iterator[Passage]:
         return found if pattern is STAMP else _dated(found, _date_in_name(path))
     fields, body = front_matter(text) if ending in MARKDOWN_ENDINGS else ({}, 0)
     stated = {key: str(value) for key, value in fields.items() if key in DATE_KEYS}
-    when, title = time_in(stated, _time_key(stated, stated)), str(fields.get("title", stated_title(text, ending)))
+    when, title = time_in(stated, _time_key(stated, stated)), fields.get("title", stated_title(text, ending))
+    title = ", ".join(map(str, title if isinstance(title, tuple) else [title]))
     undated = bool(stated) and when is None
     sections = [heading for heading in headings(text, ending) if heading.start >= body]  # not a comment in YAML
     found = _named_passages(path, text, sections, tables_and_lists(text), title=title, when=when, undated=undated)
