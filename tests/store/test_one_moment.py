@@ -381,3 +381,28 @@ def test_a_search_whose_chunk_is_replaced_does_not_wait_until_all_texts_of_the_w
         writer.join()
     assert [hit.chunk.text for hit in hits] == ["The red boat of bob, number 0."]
     assert took < 5
+
+
+@pytest.mark.parametrize("replaced", [[0], [1], [0, 1, 2]])
+def test_neighbours_while_a_write_indexes_its_texts_are_the_new_chunks_and_do_not_wait(monkeypatch, replaced):
+    indexing, end, update = threading.Event(), threading.Event(), LexicalIndex.update
+
+    def slow_update(self: LexicalIndex, *rows: object, **removed: object) -> None:
+        indexing.set()
+        end.wait(10)
+        update(self, *rows, **removed)
+
+    with HybridStore.open(embedder=HashEmbedder(32)) as store:
+        store.add([chunk(number, "ann") for number in range(4)])
+        monkeypatch.setattr(LexicalIndex, "update", slow_update)
+        writer = threading.Thread(target=lambda: store.add([chunk(number, "bob") for number in replaced]))
+        writer.start()
+        assert indexing.wait(10)
+        begun = time.monotonic()
+        near = store.neighbours(["c00"], reach=2)["c00"]
+        took = time.monotonic() - begun
+        end.set()
+        writer.join()
+    assert [each.id for each in near] == ["c00", "c01", "c02"]
+    assert [number for number, each in enumerate(near) if "bob" in each.text] == replaced
+    assert took < 5

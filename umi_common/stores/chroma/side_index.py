@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -29,11 +30,13 @@ from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.rows.metadata import MetadataColumns
-from umi_common.stores.rows.rows import MISSING, Rows, RowTable
+from umi_common.stores.rows.rows import MISSING, UNKNOWN, Rows, RowTable
 from umi_common.types import Chunk, microseconds
 
 CACHE_BYTES = 128_000_000
 """Largest size of the cached vectors in bytes, for example 83,000 vectors of 384 dimensions."""
+NUMBERS = count(1)
+"""The numbers of the side indexes that this process makes."""
 READ_AHEAD = 300
 """Number of further rows whose vectors are read whenever a vector is missing, if the vectors of all rows fit into
 CACHE_BYTES. So the vectors of n rows are all cached after n / 300 searches that miss one."""
@@ -92,6 +95,7 @@ class SideIndex:
 
     def __init__(self, collection: ChromaCollection, analyzer: Analyzer, read: ReadRecord, dim: int) -> None:
         self.collection = collection
+        self.number = next(NUMBERS)
         self.vectors = CollectionVectors(self, dim)
         self.analyzer = analyzer
         self.calibration = Calibration()
@@ -190,16 +194,14 @@ class SideIndex:
         """Remove the dead rows and append a row for each head, with its record and chunk."""
         self._digests += [record_digest(record) for record, _ in made]
         self._records += [record for record, _ in made]
-        rows = self.table.append(heads)  # after the lists, in which other threads look up the rows of the table
-        self.table.remove(dead)
+        rows, now = self.table.replace(dead, heads)  # after the lists, in which other threads look up the table's rows
         for row in dead.tolist():
             self._records[row] = None
-        snapshot = self.table.snapshot()
         texts = [chunk.indexed_text for _, chunk in made]
         # The names first, then the snapshot: a search ignores the names of rows that its snapshot lacks, and must not
         # miss the names of those that it has.
         self.names.add(rows.tolist(), texts)
-        self._lexical.update(rows.tolist(), texts, snapshot.source[rows].tolist(), removed=dead.tolist())
+        self._lexical.update(rows.tolist(), texts, now.source[rows].tolist(), removed=dead.tolist())
         for record, chunk in made:
             stated = record.metadata
             self.derived |= {key for key, value in chunk.metadata.items() if key not in stated or stated[key] != value}
@@ -231,7 +233,7 @@ class SideIndex:
         if record is None or chunk is None or chunk.position is not None or KEY in record.metadata:
             return chunk
         row = None if chunk.source is None else self._row_in_source(chunk.id, chunk.source)
-        position = MISSING if row is None else int(self.snapshot.rows.position[row])
+        position = MISSING if row is None else int(self.table.latest.position[row])
         return chunk if position == MISSING else replace(chunk, position=position)
 
     def _row_in_source(self, id: str, source: str) -> int | None:
@@ -243,11 +245,8 @@ class SideIndex:
 
     def row_of(self, id: str) -> tuple[Rows, int | None]:
         """(a snapshot, the living row in it of the record with this id); None: there is no such record with a text."""
-        rows, row = self.snapshot.rows, self.table.row_of(id)
-        if row is not None and row >= len(rows):  # an update is replacing the record: wait for its snapshot
-            with self._write_lock:
-                rows, row = self.snapshot.rows, self.table.row_of(id)
-        return rows, None if row is None or row >= len(rows) else row  # `row` stays too large if the update failed
+        rows, at = self.table.located([id])
+        return rows, None if at[0] == UNKNOWN else int(at[0])
 
     def clause(self, where: Filter | None) -> dict[str, Any] | None:
         """A clause of Chroma's `where`, which passes at least the records whose chunks pass the filter; None: no

@@ -284,13 +284,7 @@ class Core:
     def seqs_around(self, ids: Sequence[str], reach: int) -> dict[str, list[int]]:
         """For each stored id, the sequence numbers of the at most `reach` chunks before and after it in its source, and
         its own, in the order of the source."""
-        snapshot = self.indexes.snapshot
-        at = snapshot.row_data.table.rows_of(ids)
-        if at.max(initial=UNKNOWN) >= len(snapshot.rows):  # a write is replacing a chunk: wait for its snapshot
-            with self.indexes.lock:
-                snapshot = self.indexes.snapshot
-                at = snapshot.row_data.table.rows_of(ids)
-        rows = snapshot.rows
+        rows, at = self.indexes.table.located(ids)
         found = {id: row for id, row in zip(ids, at.tolist(), strict=True) if row != UNKNOWN}
         return {id: rows.seq[rows.around(row, reach)].tolist() for id, row in found.items()}
 
@@ -323,9 +317,8 @@ class Core:
             self.writing.release()
 
     def _living(self, seqs: Sequence[int]) -> list[int]:
-        snapshot = self.indexes.snapshot
-        # The table knows a write before its texts are indexed; the snapshot knows it only then.
-        return snapshot.row_data.table.living(snapshot.rows.among(seqs, snapshot.rows.alive))
+        rows = self.indexes.table.latest  # a write is in the snapshot of the indexes only when its texts are indexed
+        return rows.among(seqs, rows.alive)
 
     def close(self) -> None:
         """Save the indexes, close the ledger and release the lock. Called once, after the last handle was closed."""

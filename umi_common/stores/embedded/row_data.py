@@ -152,13 +152,11 @@ class RowData:
         """Add a change, and return the snapshot after it. If an exception is raised, the data are inconsistent and must
         be built again. An error of the lexical index only sets `lexical_fault`, because searches work without it."""
         dead = self._rows.rows_of_seqs(change.deleted)
-        rows = self.table.append(change.heads)
-        self.table.remove(dead)  # after the append, so that readers always find a row of a replaced id
+        rows, now = self.table.replace(dead, change.heads)
         if not len(self._vectors.view):
             self._vectors = VectorRows.of(change.vectors)  # the first vectors set the dimension
         elif len(rows):
             self._vectors.extend(change.vectors)
-        now = self.table.snapshot()
         if self.lexical_fault is None:
             self._unsaved += len(dead) + len(rows)
             try:

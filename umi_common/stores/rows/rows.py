@@ -6,6 +6,7 @@ state from start to end. The row of a removed or replaced chunk stays and is mar
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -234,6 +235,8 @@ class RowTable:
         """Id -> its living row."""
         self._last: Rows | None = None
         """The latest snapshot; None: none was made yet."""
+        self._lock = threading.Lock()
+        """Held while a write changes the rows, until their snapshot is made; see `located`."""
         self.sources = list(sources)
         """Names of the sources by code; append-only."""
         self._codes: dict[str | None, int] = {name: code for code, name in enumerate(sources)} | {None: NO_SOURCE}
@@ -255,11 +258,22 @@ class RowTable:
         seq = self._seq.view  # read after the rows, so that the array holds these rows
         return [None if row is None else int(seq[row]) for row in rows]
 
-    def living(self, seqs: Sequence[int]) -> list[int]:
-        """Those of the sequence numbers whose rows are living; each is of a row in some snapshot."""
-        rows = self._seq.view.searchsorted(np.asarray(seqs, dtype=np.int64)).tolist()
-        alive = self._alive.view
-        return [seq for seq, row in zip(seqs, rows, strict=True) if alive[row]]
+    @property
+    def latest(self) -> Rows:
+        """The latest snapshot. A write that is not indexed yet is in it."""
+        return self.snapshot() if self._last is None else self._last
+
+    def located(self, ids: Sequence[str]) -> tuple[Rows, Ints]:
+        """The latest snapshot, and `rows_of(ids)` in it."""
+        with self._lock:
+            return self.latest, self.rows_of(ids)
+
+    def replace(self, dead: Ints, heads: Sequence[Head]) -> tuple[Ints, Rows]:
+        """Append living rows, and mark older ones dead; returns the numbers of the new rows, and a snapshot."""
+        with self._lock:
+            rows = self.append(heads)
+            self.remove(dead)  # after the append, so that readers always find a row of a replaced id
+            return rows, self.snapshot()
 
     def append(self, heads: Sequence[Head]) -> Ints:
         """Append living rows; returns their numbers. The caller removes older rows of their ids."""
