@@ -1056,3 +1056,27 @@ def test_a_write_that_was_noted_before_the_replaced_records_are_dropped_is_found
         write(collection, {"t1": "Snow fell."})
         assert by_words(store, "snow") == {"t1"}
         assert len(store.listing().passing) == len(TEXTS) + 1, "the rows before were dropped, and t1 replaced then"
+
+
+def test_the_versions_of_chunks_stay_the_same_while_another_thread_drops_the_replaced_records(collection, monkeypatch):
+    making, end, compare = threading.Event(), threading.Event(), Follower.compare_ids
+
+    def slow_compare(self: Follower) -> None:
+        making.set()
+        end.wait(10)
+        compare(self)
+
+    with ChromaStore(collection, MODEL, sync_seconds=1_000) as store:
+        for turn in range(5):
+            store.add([Chunk("t2", f"Luna is a grey cat, seen {turn} times.")])
+        before = store.listing()
+        monkeypatch.setattr(store_module, "DEAD_ROWS_MAX", 0)
+        monkeypatch.setattr(Follower, "compare_ids", slow_compare)
+        other = threading.Thread(target=store.listing)
+        other.start()
+        assert making.wait(10)
+        during = store.listing()
+        end.set()
+        other.join()
+        assert during.versions.tolist() == before.versions.tolist()
+        assert not set(store.listing().versions) & set(before.versions), "the rows have other numbers now"

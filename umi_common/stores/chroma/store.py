@@ -53,7 +53,7 @@ log = logging.getLogger("umi")
 
 ROWS_MAX = 2**40
 """A number above the number of rows of any side index. The version of a chunk in `listing` is its row + ROWS_MAX * the
-number of indexes that the store has made so far, because each index numbers its rows from 0."""
+number of the side index, because each index numbers its rows from 0."""
 WRITES_MAX = 3
 """Largest number of times that a record is written by one call, while other programs add metadata keys to it."""
 
@@ -126,7 +126,6 @@ class ChromaStore(CollectionStore):
         self._analyzer = Analyzer(self._config.analyzer)
         self._side: SideIndex
         self._follower: Follower
-        self._openings = 0
         self._made_of: dict[str, str] = {}
         self._model_checked = False
         self._lock = threading.RLock()
@@ -142,7 +141,6 @@ class ChromaStore(CollectionStore):
     def _begin(self) -> None:
         """Make the index: if only dead rows are to be dropped, from the present one; else load the saved one, if it was
         made from this collection. Then index the records that it lacks."""
-        self._openings += 1
         made_of = {
             "collection": self._collection.id,
             "embedder": self._embedder.name,
@@ -157,7 +155,7 @@ class ChromaStore(CollectionStore):
         else:
             side = SideIndex(self._collection, self._analyzer, self._read, self._embedder.dim)
             follower = Follower(side, self._sync_seconds, self._lock)
-            saved = self._directory is not None and self._openings == 1 and side.load(self._directory, made_of)
+            saved = self._directory is not None and not self._made_of and side.load(self._directory, made_of)
         checked = known or bool(saved and side.snapshot.rows.living) or self._check_model()
         follower.compare_ids()  # records that were replaced are found later, by comparing records
         self._side, self._made_of = side, made_of  # set last, so that an error above changes nothing
@@ -269,7 +267,7 @@ class ChromaStore(CollectionStore):
         columns = None if tree is None else side.columns()  # before the rows, all of which it must hold
         rows = side.snapshot.rows
         passing = allowed_rows(rows, columns, tree, window)
-        return Listing(rows.ids, rows.seq + self._openings * ROWS_MAX, rows.alive if passing is None else passing)
+        return Listing(rows.ids, rows.seq + side.number * ROWS_MAX, rows.alive if passing is None else passing)
 
     def _around(self, ids: Sequence[str], reach: int) -> dict[str, list[Chunk]]:
         side = self._ready()
