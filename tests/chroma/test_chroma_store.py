@@ -1037,8 +1037,8 @@ def test_a_store_that_has_dropped_the_replaced_records_answers_as_a_new_one(coll
                         each.recall([Probe(query)], depth=20, now=NOW, around=1, **options) for each in (store, new)
                     ]
                     assert list(pools[0].ids) == list(pools[1].ids)
-                    for name in ("lexical", "lexical_bound", "coverage", "dense", "source_lexical", "index_in_source"):
-                        one, other = (getattr(pool, name, None) for pool in pools)
+                    for name in ("lexical", "lexical_bound", "coverage", "dense", "source_lexical", "position"):
+                        one, other = (getattr(pool, name) for pool in pools)
                         assert np.array_equal(one, other), name
             write(collection, {"t4": "Snow fell on Jarrowby."}, [{"source": "s1", "page": 1}])
             for each in (store, new):

@@ -198,6 +198,33 @@ def test_rows_are_numbered_afresh_when_most_are_dead(monkeypatch):
         assert search(store, "boat 29").lexical_rank.max() > 0
 
 
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_write_that_drops_the_rows_of_replaced_chunks_indexes_only_its_own_texts(tmp_path, monkeypatch, on_disk):
+    texts = {f"n{n}": f"Jarrowby {n % 5}. Die Mühle und the mill of {n % 7} stones stand near {n}." for n in range(40)}
+    with HybridStore.open(tmp_path / "s" if on_disk else None, embedder=HashEmbedder()) as store:
+        store.add([Chunk(id, text, source=f"s{len(text) % 3}", position=len(id)) for id, text in texts.items()])
+        store.delete(["n7"])
+        some = list(texts)[10:]
+        store.add([Chunk(id, f"{texts[id]} Again.", metadata={"again": id}) for id in some])
+        monkeypatch.setattr(core_module, "DEAD_ROWS_MAX", 10)
+        indexed, update = [], LexicalIndex.update
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                LexicalIndex, "update", lambda *each, **options: indexed.append(each) or update(*each, **options)
+            )
+            for turn in range(12):
+                store.add([Chunk("n0", f"The red boat {turn}.")])
+        assert len(store.listing().ids) < 60 and len(indexed) == 12
+        assert store.verify(full=True)
+        with HybridStore.open(embedder=HashEmbedder()) as new:
+            new.add(store.get(store.ids()))
+            for query in ("mill near 12", "Jarrowby 3", "Mühle", "red boat", "again"):
+                one, other = search(store, query), search(new, query)
+                assert list(one.ids) == list(other.ids)
+                for name in ("lexical", "lexical_bound", "coverage", "dense", "source_lexical", "position"):
+                    assert np.array_equal(getattr(one, name), getattr(other, name)), name
+
+
 def test_a_closed_store_says_so(store):
     store.close()
     store.close()

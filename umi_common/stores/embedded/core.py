@@ -65,15 +65,17 @@ class Indexes:
         """Build the indexes from the saved arrays and the ledger's later rows; if `fresh`, or if the arrays are
         unusable, from all rows of the ledger."""
         with self.lock:
-            filtered = self.snapshot.row_data.columns is not None
-            snapshot = self._loaded(fresh=fresh)
-            if filtered:  # no later search waits for the columns
-                snapshot.row_data.lazy.read_columns(frozenset())
-            self.snapshot = snapshot
-            self.stale = False
+            self._replace(self._loaded(fresh=fresh))
 
-    def _loaded(self, *, fresh: bool = False) -> StoreSnapshot:
-        return RowData(self._ledger, self._directory, self._analyzer, fresh=fresh).snapshot
+    def _loaded(self, *, fresh: bool = False, indexed: StoreSnapshot | None = None) -> StoreSnapshot:
+        return RowData(self._ledger, self._directory, self._analyzer, fresh=fresh, indexed=indexed).snapshot
+
+    def _replace(self, snapshot: StoreSnapshot) -> None:
+        """Use indexes that were built again. The caller holds `lock`."""
+        if self.snapshot.row_data.columns is not None:  # no later search waits for the columns
+            snapshot.row_data.lazy.read_columns(frozenset())
+        self.snapshot = snapshot
+        self.stale = False
 
     def apply(self, change: Change) -> None:
         """Add the change of a commit to the indexes, unless `follow` has already done so."""
@@ -88,7 +90,7 @@ class Indexes:
                 raise
             self.stale = False
             if self.snapshot.rows.mostly_dead(DEAD_ROWS_MAX):
-                self.load(fresh=True)
+                self._replace(self._loaded(fresh=True, indexed=self.snapshot))
 
     def follow(self) -> None:
         """Add the commits that the indexes lack: those of another process if the store is read-only, else the commit of

@@ -82,9 +82,19 @@ class RowData:
         directory: The directory in which the arrays are saved; None: they are not saved.
         analyzer: Settings of the lexical index.
         fresh: Give the rows new numbers and index every text, even if there are saved arrays.
+        indexed: A snapshot whose lexical index is used if it is of the ledger's last commit, so that only rows of
+            removed chunks are dropped, and no text is analysed again.
     """
 
-    def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig, *, fresh: bool) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        directory: Path | None,
+        analyzer: AnalyzerConfig,
+        *,
+        fresh: bool,
+        indexed: StoreSnapshot | None = None,
+    ) -> None:
         self._ledger, self._directory, self.analyzer = ledger, directory, Analyzer(analyzer)
         self._index, self.table, self.calibration = LexicalIndex(self.analyzer), RowTable(), Calibration()
         self._vectors = VectorRows.of(np.zeros((0, 0), dtype=np.float32))
@@ -102,7 +112,8 @@ class RowData:
                 change, metadata = restored
             self._mark, self._rows = change.mark, self.table.snapshot()
             self.lazy = LazyData(ledger, self.analyzer, self._rows, metadata, later_max=SAVE_EVERY)
-            self.apply(change)
+            same = indexed is not None and indexed.mark == change.mark and indexed.lexical_fault is None
+            self.apply(change, indexed.lexical if indexed is not None and same else None)
 
     def _restore(self, connection: Connection) -> tuple[Change, UnreadColumns | None] | None:
         """Set the fields to the saved arrays. Returns the changes of the ledger since the save, and the saved metadata
@@ -148,9 +159,13 @@ class RowData:
         vectors[alive] = stored[: np.count_nonzero(alive)]
         return VectorRows.of(vectors)
 
-    def apply(self, change: Change) -> StoreSnapshot:
+    def apply(self, change: Change, index: LexicalIndex | None = None) -> StoreSnapshot:
         """Add a change, and return the snapshot after it. If an exception is raised, the data are inconsistent and must
-        be built again. An error of the lexical index only sets `lexical_fault`, because searches work without it."""
+        be built again. An error of the lexical index only sets `lexical_fault`, because searches work without it.
+
+        Args:
+            index: Holds the texts of the change already, in the same order, among dead rows; this has no rows yet.
+        """
         dead = self._rows.rows_of_seqs(change.deleted)
         rows, now = self.table.replace(dead, change.heads)
         if not len(self._vectors.view):
@@ -160,8 +175,11 @@ class RowData:
         if self.lexical_fault is None:
             self._unsaved += len(dead) + len(rows)
             try:
-                sources = now.source[rows].tolist()
-                self._index.update(rows.tolist(), change.texts, sources, removed=dead.tolist())
+                if index is None:
+                    sources = now.source[rows].tolist()
+                    self._index.update(rows.tolist(), change.texts, sources, removed=dead.tolist())
+                else:
+                    self._index = index.without_dead_rows(now.source)
             except Exception as error:
                 log.exception("the lexical index failed; searches go on without it until repair()")
                 self.lexical_fault = f"{type(error).__name__} while indexing"
