@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import zlib
 from contextlib import closing, suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -326,6 +327,16 @@ def test_a_damaged_vector_is_named_by_its_chunk_and_reindexing_mends_it(closed, 
     with HybridStore.open(tmp_path / "s", embedder=HashEmbedder(16)) as store:
         assert store.verify()
         assert len(store) == 119
+
+
+@pytest.mark.parametrize("which", [" WHERE seq = 42", ""])
+def test_a_vector_of_no_whole_number_of_floats_is_damage_although_its_checksum_is_right(closed, tmp_path, which):
+    shutil.copytree(closed, tmp_path / "s")
+    with closing(sqlite3.connect(tmp_path / "s/umi.db")) as connection:
+        connection.execute(f"UPDATE vectors SET vector = ?, checksum = ?{which}", (b"abcdef", zlib.crc32(b"abcdef")))
+        connection.commit()
+    with pytest.raises(LedgerDamaged, match=r"holds (1|119) vectors that are not what was written, of chunks \['c0"):
+        HybridStore.open(tmp_path / "s", embedder=HashEmbedder(16))
 
 
 LOST, WRONG = "DELETE FROM deletions WHERE seq = 3", "UPDATE deletions SET chunk = 50 WHERE seq = 3"

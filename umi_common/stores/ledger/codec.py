@@ -137,6 +137,6 @@ def decode_vectors(blobs: list[tuple[bytes, int]]) -> Vectors:
     stored, checks = zip(*blobs, strict=True)
     size = len(stored[0]) if isinstance(stored[0], bytes) else 0
     of_one_size = size > 0 and set(map(type, stored)) == {bytes} and set(map(len, stored)) == {size}
-    if not of_one_size or any(map(ne, map(zlib.crc32, stored), checks)):
+    if not of_one_size or size % 4 or any(map(ne, map(zlib.crc32, stored), checks)):
         raise LedgerDamaged("a stored vector is not what was written; restore umi.db from a copy")
     return np.frombuffer(b"".join(stored), dtype="<f4").reshape(len(stored), size // 4).astype(np.float32, copy=False)

@@ -343,7 +343,11 @@ class Ledger:
     def damaged_vectors(self, connection: sqlite3.Connection) -> list[int]:
         """Sequence numbers of the vectors that are not what was written."""
         rows = connection.execute("SELECT seq, vector, checksum FROM vectors")
-        return [seq for seq, vector, check in rows if not isinstance(vector, bytes) or zlib.crc32(vector) != check]
+        return [
+            seq
+            for seq, vector, check in rows
+            if not isinstance(vector, bytes) or len(vector) % 4 or zlib.crc32(vector) != check
+        ]
 
     def entries(self, seqs: Sequence[int]) -> dict[int, Entry]:
         """Sequence number -> row, for the numbers that have a row."""
