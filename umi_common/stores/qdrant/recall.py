@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,9 +23,8 @@ import numpy as np
 from umi_common.config import DecayConfig
 from umi_common.errors import SearchUnavailable, StoreUnavailable
 from umi_common.filters import matches
-from umi_common.pool import NOT_RANKED, Ints, Pool, Vectors, source_codes
+from umi_common.pool import NOT_RANKED, Pool, Vectors, source_codes
 from umi_common.protocols import NEIGHBOURS_OF, Probe, RecallRequest
-from umi_common.runtime.forks import cached_property
 from umi_common.stores.corpus_stats import cosine_background
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.qdrant.bm25 import (
@@ -114,38 +113,89 @@ def _batches(
     return batches
 
 
-@dataclass(frozen=True)
-class CandidateRows:
-    """n candidates that pass filter and time range, sorted by id.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Search:
+    """One search, or several in one batch; the fields are arguments of `recall_many`.
 
-    Args:
-        queries: (V, dim) unit vectors, zeros for a query that finds nothing; None: the dense arm is not searched.
-        scorer: BM25 of the query variations.
-        following: id -> the next id in the same source, as far as it is known.
+    Its candidates are sorted by id, and pass the filter and the time range.
     """
 
-    candidates: Sequence[Candidate]
-    request: RecallRequest
+    collection: OpenCollection
     queries: Vectors | None
-    scorer: CandidateScorer
-    following: Mapping[str, str]
+    request: RecallRequest
+    trace: RecallTrace
 
-    @cached_property
-    def in_arms(self) -> Pool:
-        """A pool of the rows with the scores and ranks of both arms, without the fields about their sources."""
-        lexical, bound = self.scorer.score(self.candidates)
+    def pool(self) -> Pool:
+        """The rows that an arm ranks or a probe names, and the neighbours of the best rows of each ranking."""
+        begun = time.perf_counter()
+        if self.queries is None and self.request.strategy == "vector":
+            raise SearchUnavailable(self.trace.reasons())
+        try:
+            candidates, scorer, best = self._found()
+            answered = time.perf_counter()
+            near, following = self._neighbours(candidates, best, scorer.statistics.gapless)
+        except StoreUnavailable as error:
+            raise SearchUnavailable(str(error)) from error
+        self.trace.facts |= {
+            "chunks": scorer.statistics.chunks,
+            "dense_engine": "qdrant",
+            "arms_ms": (answered - begun) * 1e3,
+            "neighbours_ms": (time.perf_counter() - answered) * 1e3,
+        }
+        candidates = _by_id({each.id: each for each in (*near, *candidates)}.values())
+        pool, source = self._in_arms(candidates, scorer), source_codes(each.source for each in candidates)
+        background = None
+        if self.queries is not None:
+            background = cosine_background(cosines(scorer.statistics.sample, self.queries))
+        is_ranked = (pool.lexical_rank != NOT_RANKED) | (pool.dense_rank != NOT_RANKED)
+        return replace(
+            pool,
+            coverage=scorer.coverage(),
+            source_lexical=scorer.sources(candidates, source, is_ranked),
+            source=source,
+            position=indices_in_source(candidates, following),
+            length=np.array([each.length for each in candidates], dtype=np.int64),
+            calibration=scorer.statistics.calibration,
+            degraded=tuple(self.trace.degraded),
+            facts=self.trace.facts,
+            background=background,
+        )
+
+    def _found(self) -> tuple[list[Candidate], CandidateScorer, list[str]]:
+        """The rows that an arm ranks or a probe names; their scorer; and the ids of the first `depth // NEIGHBOURS_OF`
+        rows of each ranking, whose neighbours join the pool."""
+        request = self.request
+        where = compiled(request.where, request.window, self.collection.tenants)
+        self.trace.facts["filter"] = "exact" if where.exact else "widened"
+        depth = request.depth
+        for _ in range(ROUNDS_MAX):
+            limit = max(math.ceil(depth * MARGIN), depth + MARGIN_MIN)
+            answer, scorer = self._union(where, limit)
+            candidates = _by_id(each for each in answer if _passes(each, request))
+            pool = self._in_arms(candidates, scorer)
+            if where.exact or len(candidates) == len(answer) or _enough(pool, request.depth, answer, scorer, limit):
+                break
+            depth *= WIDER
+        named = set(request.probe_ids())
+        pairs = zip(candidates, pool.ranked_within(request.depth), strict=True)
+        found = [each for each, is_ranked in pairs if is_ranked or each.id in named]
+        return found, scorer, pool.ids_at(np.flatnonzero(pool.ranked_within(request.depth // NEIGHBOURS_OF)))
+
+    def _in_arms(self, candidates: Sequence[Candidate], scorer: CandidateScorer) -> Pool:
+        """A pool of the candidates with the scores and ranks of both arms, without the fields about their sources."""
+        lexical, bound = scorer.score(candidates)
         now = microseconds(self.request.now)
-        times = [each.time for each in self.candidates]
+        times = [each.time for each in candidates]
         age_hours = np.array([np.nan if time is None else now - time for time in times]) / MICROSECONDS_PER_HOUR
-        vectors = np.zeros((len(self.candidates), self.scorer.statistics.sample.shape[1]), dtype=np.float32)
-        for row, each in enumerate(self.candidates):
+        vectors = np.zeros((len(candidates), self.collection.dim), dtype=np.float32)
+        for row, each in enumerate(candidates):
             if each.vector is not None:
                 vectors[row] = each.vector
         return Pool.of(
-            [each.id for each in self.candidates],
+            [each.id for each in candidates],
             lexical=lexical,
             lexical_bound=bound,
-            rare=self.scorer.rare(self.candidates),
+            rare=scorer.rare(candidates),
             dense=None if self.queries is None else cosines(vectors, self.queries).astype(np.float64),
             vectors=vectors,
             query_vectors=self.queries,
@@ -154,98 +204,6 @@ class CandidateRows:
             age_hours=age_hours,
             mode="text" if self.queries is None else self.request.strategy,
         )
-
-    def without_unranked(self) -> CandidateRows:
-        """The rows that an arm ranks or a probe names."""
-        named = set(self.request.probe_ids())
-        pairs = zip(self.candidates, self.in_arms.ranked_within(self.request.depth), strict=True)
-        kept = [each for each, is_ranked in pairs if is_ranked or each.id in named]
-        return replace(self, candidates=kept)
-
-    def best(self) -> list[str]:
-        """Ids of the first `depth // NEIGHBOURS_OF` rows of each ranking; their neighbours join the pool."""
-        pool = self.in_arms
-        return pool.ids_at(np.flatnonzero(pool.ranked_within(self.request.depth // NEIGHBOURS_OF)))
-
-    def enough(self, answer: Sequence[Candidate], limit: int) -> bool:
-        """Whether each arm of the search, for every variation, ranks `depth` rows, or all that the server has.
-
-        Args:
-            answer: The rows that the server returned, before the filter.
-            limit: Largest number of rows that the server returns for an arm and variation.
-        """
-        arms: list[tuple[Ints, Ints]] = []
-        if self.request.strategy != "vector":
-            arms.append((self.in_arms.lexical_rank, np.count_nonzero(self.scorer.matches(answer), axis=1)))
-        if self.queries is not None:
-            arms.append((self.in_arms.dense_rank, np.where(self.queries.any(axis=1), len(answer), 0)))
-        for ranks, returned in arms:
-            too_few = ranks.max(axis=1, initial=0) < self.request.depth
-            if (too_few & (returned >= limit)).any():
-                return False
-        return True
-
-    def pool(self, trace: RecallTrace) -> Pool:
-        """The pool of the rows, with all fields."""
-        pool, source = self.in_arms, source_codes(each.source for each in self.candidates)
-        listed = (pool.lexical_rank != NOT_RANKED) | (pool.dense_rank != NOT_RANKED)
-        background = None
-        if self.queries is not None:
-            background = cosine_background(cosines(self.scorer.statistics.sample, self.queries))
-        return replace(
-            pool,
-            coverage=self.scorer.coverage(),
-            source_lexical=self.scorer.sources(self.candidates, source, listed),
-            source=source,
-            position=indices_in_source(self.candidates, self.following),
-            length=np.array([each.length for each in self.candidates], dtype=np.int64),
-            calibration=self.scorer.statistics.calibration,
-            degraded=tuple(trace.degraded),
-            facts=trace.facts,
-            background=background,
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Search:
-    """One search, or several in one batch; the fields are arguments of `recall_many`."""
-
-    collection: OpenCollection
-    queries: Vectors | None
-    request: RecallRequest
-    trace: RecallTrace
-
-    def pool(self) -> Pool:
-        begun = time.perf_counter()
-        if self.queries is None and self.request.strategy == "vector":
-            raise SearchUnavailable(self.trace.reasons())
-        try:
-            rows = self._best_rows()
-            answered = time.perf_counter()
-            rows = self._with_neighbours(rows.without_unranked())
-        except StoreUnavailable as error:
-            raise SearchUnavailable(str(error)) from error
-        self.trace.facts |= {
-            "chunks": rows.scorer.statistics.chunks,
-            "dense_engine": "qdrant",
-            "arms_ms": (answered - begun) * 1e3,
-            "neighbours_ms": (time.perf_counter() - answered) * 1e3,
-        }
-        return rows.pool(self.trace)
-
-    def _best_rows(self) -> CandidateRows:
-        where = compiled(self.request.where, self.request.window, self.collection.tenants)
-        self.trace.facts["filter"] = "exact" if where.exact else "widened"
-        depth = self.request.depth
-        for _ in range(ROUNDS_MAX):
-            limit = max(math.ceil(depth * MARGIN), depth + MARGIN_MIN)
-            found, scorer = self._union(where, limit)
-            kept = sorted((each for each in found if _passes(each, self.request)), key=lambda each: each.id)
-            rows = CandidateRows(kept, self.request, self.queries, scorer, {})
-            if where.exact or len(kept) == len(found) or rows.enough(found, limit):
-                break
-            depth *= WIDER
-        return rows
 
     def _union(self, where: Compiled, limit: int) -> tuple[list[Candidate], CandidateScorer]:
         """Request the best `limit` rows of each arm and variation; returns them and their scorer."""
@@ -281,24 +239,44 @@ class _Search:
                 query = self.queries[v].tolist()
                 yield prefetch(query=query, using=DENSE, filter=where, limit=limit, params=params)
 
-    def _with_neighbours(self, rows: CandidateRows) -> CandidateRows:
-        """The rows, and the neighbours of the best rows of each ranking."""
+    def _neighbours(
+        self, candidates: Sequence[Candidate], best: Sequence[str], gapless: bool
+    ) -> tuple[list[Candidate], Mapping[str, str]]:
+        """The chunks near the candidates with the ids `best`; and id -> the next id in the same source, if known."""
         around, connection = self.request.around, self.collection.connection
-        best = rows.best() if around else []
-        known = {each.id: each for each in rows.candidates}
+        known = {each.id: each for each in candidates}
         missing = missing_positions(known, best, around)
         self.trace.facts["positions_looked_up"] = sum(map(len, missing.values()))
-        if not missing:
-            return rows
         following: Mapping[str, str] = {}
-        if rows.scorer.statistics.gapless:
+        if not missing:
+            return [], following
+        if gapless:
             found = at_positions(connection, missing)
         else:
             seen = beside(connection, [known[id] for id in best], around, payload=HEAD, vectors=True)
             found, following = [seen.points[id] for id in seen.around(best, around)], seen.following
-        near = {each.id: each for each in map(to_candidate, own_points(found)) if _passes(each, self.request)}
-        candidates = sorted((near | known).values(), key=lambda each: each.id)
-        return replace(rows, candidates=candidates, following=following)
+        near = map(to_candidate, own_points(found))
+        return [each for each in near if _passes(each, self.request)], following
+
+
+def _by_id(candidates: Iterable[Candidate]) -> list[Candidate]:
+    return sorted(candidates, key=lambda each: each.id)
+
+
+def _enough(pool: Pool, depth: int, answer: Sequence[Candidate], scorer: CandidateScorer, limit: int) -> bool:
+    """Whether each arm of the search, for every variation, ranks `depth` rows, or all that the server has.
+
+    Args:
+        pool: The rows of the answer that pass the filter.
+        answer: The rows that the server returned.
+        limit: Largest number of rows that the server returns for an arm and variation.
+    """
+    in_lexical = np.count_nonzero(scorer.matches(answer), axis=1)
+    in_dense = np.where(pool.query_vectors.any(axis=1), len(answer), 0)
+    for ranks, returned in ((pool.lexical_rank, in_lexical), (pool.dense_rank, in_dense)):
+        if ((ranks.max(axis=1, initial=0) < depth) & (returned >= limit)).any():
+            return False
+    return True
 
 
 def _merged(prefetches: Sequence[Any]) -> Any:
