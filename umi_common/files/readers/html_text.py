@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from itertools import dropwhile
 
 from typing_extensions import Self
 
@@ -49,8 +50,8 @@ _ENDED_BY = {
 """For `_HiddenElements`: element whose end tag may be missing -> elements whose start tag then ends it: in
 "<li>a<li>b", the second <li> ends the first."""
 _HOLD_BLOCKS, _HOLD_TEXT = BLOCKS - _tags("p") | _tags("button td th"), _HEADINGS | _tags("p")
-"""Visible elements whose end tag also ends all hidden elements inside. No element of _HOLD_TEXT is open around a hidden
-block, because the block ends it."""
+"""Visible elements whose end tag also ends all hidden elements inside: </div> in "<div><b hidden>a</div>b". No element
+of _HOLD_TEXT is open around a hidden block, because the block ends it."""
 _LISTS = ("ul", "ol", "dl", "table")
 """A start tag inside one of these elements ends no element around the list or table: in "<li>a<ul><li>b", the second
 <li> does not end the first."""
@@ -296,7 +297,7 @@ class _OpenTable:
     """A table whose end tag was not read yet. Indices are those of characters in `HtmlText.text`.
 
     Its head is its caption and the first rows that have only <th> cells or are in <thead>. Without such rows, the first
-    row is the head if all rows have the same number of cells, at least two, and every row except the first has a digit.
+    row is the head if it has no digit, every other row has one, and all have the same number of cells, at least two.
     """
 
     def __init__(self, start: int) -> None:
@@ -320,14 +321,11 @@ class _OpenTable:
 
     def data_start(self) -> int | None:
         """Index of the first character after the head; None: the table has no head, or only a head."""
-        start = next((row.start for row in self.rows if row.has_data), None)
-        if start is None:
-            return None
-        first, *others = (row for row in self.rows if row.cells)
-        alike = all(row.cells == first.cells and row.has_digit for row in others)
-        if others and alike and first.cells > 1 and not first.has_digit:
-            start = max(start, self.rows[self.rows.index(first) + 1].start)
-        return start if start > self.start else None
+        rows = [row for row in self.rows if row.cells]
+        data = list(dropwhile(lambda row: not row.has_data, rows))
+        if len(data) == len(rows) > 1 and _first_is_head(*rows):
+            del data[0]
+        return data[0].start if data and data[0].start > self.start else None
 
 
 @dataclass(slots=True, eq=False)
@@ -337,3 +335,9 @@ class _Row:
     has_digit: bool = False
     has_data: bool = False
     """Whether a cell of the row is a <td> outside of <thead>."""
+
+
+def _first_is_head(first: _Row, *others: _Row) -> bool:
+    """Whether the first of a table's rows is its head, though it has a <td>; see `_OpenTable`."""
+    alike = all(row.cells == first.cells and row.has_digit for row in others)
+    return alike and first.cells > 1 and not first.has_digit
