@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from datetime import datetime, timezone
 
 import chromadb
@@ -645,6 +646,30 @@ async def test_a_server_that_stops_between_the_search_and_the_reading_of_its_hit
             store.get(["t1"])
         failing.gone = False
         assert not umi.search("roofers", now=NOW).degraded
+
+
+def test_a_recall_calls_a_server_that_is_gone_once_and_states_one_loss(collection):
+    class Gone:
+        calls: Counter[str] | None = None
+
+        def __getattr__(self, name):
+            found = getattr(collection, name)
+            if self.calls is None or not callable(found):
+                return found
+
+            def call(*args, **named):
+                self.calls[name] += 1
+                raise ConnectionError("gone")
+
+            return call
+
+    gone = Gone()
+    with ChromaStore(gone, MODEL) as store:
+        for strategy in ("hybrid", "text"):
+            gone.calls = Counter()
+            pool = store.recall([Probe("roofers")], depth=3, now=NOW, strategy=strategy)
+            assert "t1" in pool.ids and [loss.part for loss in pool.degraded] == ["chroma"]
+            assert gone.calls == {"count": 1}
 
 
 def test_a_langchain_store_whose_collection_is_deleted_answers_by_words_and_says_so(chroma):

@@ -37,11 +37,14 @@ DECAYED_MAX = 2_000
 such row can exist, or until it was asked for at least this many rows and each query has `depth` rows."""
 
 
-def recall_pool(side: SideIndex, queries: Vectors | None, request: RecallRequest, trace: RecallTrace) -> Pool:
+def recall_pool(
+    side: SideIndex, queries: Vectors | None, request: RecallRequest, trace: RecallTrace, *, has_failed: bool
+) -> Pool:
     """The candidates of one search.
 
     Args:
         queries: (V, dim) vectors of the probes, of length 1 or zeros; None: the dense arm is not searched.
+        has_failed: Whether Chroma has failed in this search: then it is not called again, and `queries` is None.
 
     Raises:
         SearchUnavailable: If no arm can answer: each of the two arms has failed or is not searched.
@@ -56,23 +59,20 @@ def recall_pool(side: SideIndex, queries: Vectors | None, request: RecallRequest
     lexical = search.ranked()  # the lexical arm's best rows for each probe; None: it failed, or is not searched
     # References are found by names alone, not by shared rare terms (`rare`); see `stores.references`.
     named, links = search.references(lambda: side.names, lexical, [], partial(_terms_of, side, rows), rare=False)
-    dense = queries is not None
-    if queries is not None:
-        try:
-            pooled = search.candidates(lexical, _nearest(side, queries, search), named, links)
-            vectors = side.vectors[pooled]
-            fields = {"vectors": vectors, "query_vectors": queries} | statistics(side, snapshot, queries)
-            fields["dense"] = cosines(vectors, queries).astype(np.float64)
-        except StoreUnavailable as error:
-            trace.lost("chroma", error, "searched with the lexical arm alone")
-            dense = False
-    if not dense:
+    if queries is None and not lexical:
+        raise SearchUnavailable(trace.reasons())
+    try:
+        nearest = [] if queries is None else _nearest(side, queries, search)
+        pooled = search.candidates(lexical, nearest, named, links)
+        fields = {} if has_failed else _fields_of_chroma(side, snapshot, pooled, queries)
+    except StoreUnavailable as error:
+        without_vectors = "ranked without vectors and statistics of the collection"
+        trace.lost("chroma", error, without_vectors if queries is None else "searched with the lexical arm alone")
         if not lexical:
-            raise SearchUnavailable(trace.reasons())
-        pooled = search.candidates(lexical, [], named, links)
-        fields = _fields_of_text_alone(side, snapshot, pooled, trace)
+            raise SearchUnavailable(trace.reasons()) from error
+        pooled, fields, queries = search.candidates(lexical, [], named, links), {}, None
     trace.facts |= {"chunks": rows.living, "dense_engine": "chroma", "arms_ms": (time.perf_counter() - begun) * 1e3}
-    fields |= search.scored(lexical, pooled, alone=not dense)
+    fields |= search.scored(lexical, pooled, alone=queries is None)
     return search.pool(pooled, named, links, **fields)
 
 
@@ -84,15 +84,13 @@ def _terms_of(side: SideIndex, rows: Rows, wanted: Sequence[int]) -> list[Sequen
     return [() if chunk is None else side.analyzer.terms(chunk.indexed_text) for chunk in chunks]
 
 
-def _fields_of_text_alone(side: SideIndex, snapshot: SideSnapshot, pooled: Ints, trace: RecallTrace) -> dict[str, Any]:
-    """The pool's fields from Chroma for a search by the lexical arm alone; empty if Chroma fails or failed before."""
-    if any(loss.part == "chroma" for loss in trace.degraded):
-        return {}
-    try:
-        return {"vectors": side.vectors[pooled]} | statistics(side, snapshot, None)
-    except StoreUnavailable as error:
-        trace.lost("chroma", error, "ranked without vectors and statistics of the collection")
-        return {}
+def _fields_of_chroma(side: SideIndex, snapshot: SideSnapshot, pooled: Ints, queries: Vectors | None) -> dict[str, Any]:
+    """The pool's fields that need Chroma: vectors and `statistics`; and, if there are queries, their cosines."""
+    vectors = side.vectors[pooled]
+    fields = {"vectors": vectors} | statistics(side, snapshot, queries)
+    if queries is not None:
+        fields |= {"query_vectors": queries, "dense": cosines(vectors, queries).astype(np.float64)}
+    return fields
 
 
 def _nearest(side: SideIndex, queries: Vectors, search: TextSearch) -> list[Ints]:

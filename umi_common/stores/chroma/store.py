@@ -239,11 +239,12 @@ class ChromaStore(CollectionStore):
         pools = []
         for request, own, trace in zip(requests, queries, traces, strict=True):
             if failure is not None:
+                own = None
                 trace.lost(
                     "chroma", failure, "searched with the lexical arm alone, in the texts as they were last read"
                 )
             try:
-                pools.append(recall_pool(self._side, None if failure else own, request, trace))
+                pools.append(recall_pool(self._side, own, request, trace, has_failed=failure is not None))
             except StoreUnavailable as error:
                 raise SearchUnavailable(str(error)) from error
         return pools
