@@ -73,6 +73,40 @@ def test_a_text_that_names_the_file_itself_comes_before_the_passages_of_the_file
         assert umi.search("which space in the garage belongs to the flat of brandl.pdf?").ids[0] == "note"
 
 
+@pytest.mark.parametrize(
+    ("source", "metadata"),
+    [
+        ("leases/{name}.pdf", {"file_path": "/tmp/tmpx9a2"}),
+        ("leases/{name}.pdf", {"file_name": "upload.bin"}),
+        ("node-3.{number}", {"file_path": "/docs/{name}.pdf"}),
+        ("{name}.pdf_part_0", {"file_name": "{name}.pdf"}),
+    ],
+)
+def test_a_file_is_found_by_its_source_and_by_the_path_in_its_metadata(source, metadata):
+    chunks = []
+    for chunk in leases("{name}/{number}"):
+        name, number = chunk.source.split("/")
+        own = {key: path.format(name=name.lower()) for key, path in metadata.items()}
+        path = source.format(name=name.lower(), number=number)
+        chunks.append(Chunk(chunk.id, chunk.text, source=path, position=chunk.position, metadata=own))
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(chunks)
+        assert umi.search("the notice period in brandl.pdf").ids[0] == "Brandl-0"
+
+
+def test_a_title_with_full_stops_is_no_file_whose_passages_hide_the_answer():
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([
+            Chunk("us0", "The United States of America (U.S.), capital Washington.", source="U.S.", position=0),
+            Chunk("us1", "Its economy is the largest by nominal GDP.", source="U.S.", position=1),
+            Chunk("us2", "It has 50 states and a federal district.", source="U.S.", position=2),
+            Chunk("fed", "The central bank, the Federal Reserve, was created in 1913.", source="Federal Reserve"),
+            Chunk("al", "Alaska was bought from Russia in 1867.", source="Alaska"),
+        ])  # fmt: skip
+        assert umi.search("When was the central bank of the U.S. created?").ids[0] == "fed"
+        assert umi.search("From whom did the U.S. buy Alaska?").ids[0] == "al"
+
+
 @pytest.mark.parametrize("path", ["", "chat", "{number}", "8d1f9c3{number}-4a1b-4c3d-9c3d-0badcafe112{number}"])
 def test_sources_that_are_no_names_change_nothing(path):
     chunks = leases(path or "x")
@@ -104,6 +138,10 @@ def test_the_stage_is_off_without_neighbours():
         ("the port in .env", "app/.env", ".env"),
         ("what does .gitignore leave out?", ".gitignore", ".gitignore"),
         ("the port in lease.env", "app/.env", None),
+        ("read notes.markdown", "notes.markdown", "notes.markdown"),
+        ("the economy of the U.S. today", "U.S.", None),
+        ("Dr. Smith on salt", "Dr. Smith", None),
+        ("what is 3.5 percent", "3.5", None),
     ],
 )
 def test_a_query_spells_the_name_of_a_file(query, file, spelling):
