@@ -53,6 +53,9 @@ PRIOR_MEAN = 0.05
 chunks of the dev sets. With 0.2, common words outweighed the meaning of a query in stores of so few chunks."""
 PRIOR_DEVIATION = 0.12
 """Standard deviation of the cosines in the prior."""
+PRIOR_DISTANCE_MAX = 3.0
+"""Largest distance of the background's mean above the mean of the prior, in `PRIOR_DEVIATION`. Some embedders raise all
+cosines, to 0.7 for texts on other subjects; without the limit, every text of a small store would seem relevant."""
 
 LOWERED_FROM = 2.0
 """z above which a text that resembles a single token of the query is lowered."""
@@ -99,7 +102,8 @@ def dense_evidence(dense: Floats, background: Background, excess: Floats | None 
 def background_moments(background: Background) -> tuple[Floats, Floats]:
     """(V,) mean and (V,) standard deviation > 0 of the background, averaged with the prior."""
     weight = background.count / (background.count + PRIOR_COUNT)
-    mean = weight * background.mean + (1 - weight) * PRIOR_MEAN
+    prior_mean = np.maximum(PRIOR_MEAN, background.mean - PRIOR_DISTANCE_MAX * PRIOR_DEVIATION)
+    mean = weight * background.mean + (1 - weight) * prior_mean
     spread = np.sqrt(weight * background.deviation**2 + (1 - weight) * PRIOR_DEVIATION**2)
     return mean, np.maximum(spread, EPSILON)
 
