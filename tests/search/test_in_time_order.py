@@ -570,3 +570,22 @@ def test_a_later_change_of_something_else_does_not_pass_the_note_on_what_is_aske
     with HybridStore.open() as store:
         store.add(Chunk(text, text, event_time=NOW - timedelta(days=90 - at)) for at, text in enumerate(notes))
         assert DualRetriever(store).search(query, now=NOW).ids[0] == answer
+
+
+@pytest.mark.parametrize(("query", "answer"), [("last error of service auth", -1), ("first error of service auth", 0)])
+def test_the_latest_of_more_equal_lines_than_an_arm_ranks_comes_first(query, answer):
+    lines = [f"{'INFO' if at % 3 else 'ERROR'} service={'auth' if at % 2 else 'mailer'} timeout" for at in range(2_400)]
+    errors = [f"{at:04}" for at, line in enumerate(lines) if line.startswith("ERROR service=auth")]
+    assert len(errors) > UmiConfig().recall.depth
+    with HybridStore.open() as store:
+        store.add(
+            Chunk(f"{at:04}", line, event_time=NOW - timedelta(hours=2_400 - at)) for at, line in enumerate(lines)
+        )
+        assert DualRetriever(store).search(query, now=NOW).ids[0] == errors[answer]
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"), [("last 3 invoices", "latest"), ("the last three days", None), ("last 3 weeks", None)]
+)
+def test_a_number_behind_last_counts_texts_unless_it_counts_days(query, asked):
+    assert time_order(query) == asked

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, time, timezone
+from datetime import datetime, time, timedelta, timezone
 from functools import partial
 
 import numpy as np
 
-from umi_common.pool import CHUNKS_WITH_TIME, Floats, Pool
+from umi_common.pool import CHUNKS_WITH_TIME, NOT_RANKED, Floats, Pool
 from umi_common.protocols import Probe, RecallRequest, Store
 from umi_common.query.rewriting.rewrite import Rewrites
 from umi_common.query.routing import Decision, route, weigh_evidence
-from umi_common.query.time.find import When, time_order
+from umi_common.query.time.find import TimeOrder, When, time_order
 from umi_common.query.time.stated import written
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
 from umi_common.runtime.losses import log_bug, warn_once
 from umi_common.search.components import Search
 from umi_common.search.extra_arms import ArmHits
-from umi_common.search.reorder.in_time_order import CHUNKS_BEFORE_CORRECTION
+from umi_common.search.reorder.in_time_order import AGE_HOURS_MIN, BM25_SHARE, CHUNKS_BEFORE_CORRECTION
 from umi_common.search.request import SearchRequest
 from umi_common.types import Chunk, TimeRange, age_in_hours
 
@@ -29,6 +29,9 @@ than the question. Two rare words reach more, the common words of "what are the 
 CONTEXT_RATIO = 2.0
 """The whole query keeps its full weight if it has at most this many other words for each word of its questions. Few
 other words are the context of the questions: "I just bought a flat. Can I deduct the interest?"."""
+HALVINGS = 10.0
+"""Number of times that a decay halves scores between the latest candidate and now: a text from now with .3 of the best
+BM25 comes behind a sixth of the equal ones."""
 NO_TIMES = (
     "a time range passes no chunk, because no chunk of the store has a time; set Chunk(event_time=...), or in a "
     'framework the metadata key "timestamp", or name the key that holds it: time_key="date". Logged once.'
@@ -90,6 +93,9 @@ def recall(search: Search, when: When | None = None, ids: tuple[str, ...] = ()) 
         if arm_hits:
             facts["arms"] = {name: len(hits.scores) for name, hits in arm_hits.items()}
     recalled = Recalled(_with_losses(of_period, pool), arm_hits=arm_hits, added_ids=ids)
+    asked = time_order(request.asked) if search.config.when.enabled and search.config.when.order_boost else None
+    if asked is not None and when is None and request.time_range is None and request.strategy == "hybrid":
+        recalled = yield from _with_ties_beyond(search, recalled, asked)
     if of_llm is not None:
         recalled = yield from _with_variations(search, recalled, value_of(of_llm))
     if decision is not None:
@@ -151,6 +157,40 @@ def from_midnight_utc(period: TimeRange, now: datetime) -> TimeRange:
     if start is None or start.time() != time():
         return period
     return replace(period, start=min(start, start.replace(tzinfo=timezone.utc)))
+
+
+def _with_ties_beyond(search: Search, recalled: Recalled, asked: TimeOrder) -> Body[Recalled]:
+    """The candidates with further ones of nearly equal BM25 that are later than they, or earlier if the query asks for
+    the first; `recalled` itself if the lexical arm found all of nearly equal BM25.
+
+    "The last error of auth" is asked of thousands of lines, of which the arm ranks `recall.depth`. So if even these all
+    have the share `BM25_SHARE` of the best BM25, the arm is asked again, for the time beyond the latest of them. A
+    decay then cuts equal scores by time; nothing does so for the first.
+    """
+    pool, request, depth = recalled.pool, search.request, search.config.recall.depth
+    least = BM25_SHARE * pool.lexical[0].max(initial=0.0)
+    near = (pool.lexical_rank[0] != NOT_RANKED) & (pool.lexical[0] >= least)
+    ages = pool.age_hours[near & (np.isfinite(pool.age_hours) if asked == "first" else pool.age_hours >= AGE_HOURS_MIN)]
+    if near.sum() < depth or not len(ages):
+        return recalled
+    config, end = search.config, request.now - timedelta(hours=AGE_HOURS_MIN)
+    beyond = TimeRange(None, request.now - timedelta(hours=float(ages.max())))
+    if asked == "latest":
+        age = max(float(ages.min()), 1.0)
+        beyond = TimeRange(request.now - timedelta(hours=age), end)
+        config = config.replaced(decay={"half_life_hours": age / HALVINGS, "floor": 0.0})
+    limited = replace(request, time_range=beyond, strategy="text")
+    by_time = replace(search, request=limited, components=replace(search.components, config=config))
+    with search.trace.stage("recall ties") as facts:
+        (outcome,) = yield (_ask_store(by_time, [Probe(request.searched)], depth=depth),)
+        found = _pool_of(outcome, limited)
+        missing = sorted(set(found.ids_at(np.flatnonzero(found.lexical[0] >= least))).difference(pool.ids))
+        facts.update(found=len(missing))
+        if not missing:
+            return recalled
+        (outcome,) = yield (_ask_again(search, recalled, (), missing),)
+    pool = _with_losses(pool, _pool_of(outcome, request))
+    return replace(recalled, pool=pool, added_ids=(*recalled.added_ids, *missing))
 
 
 def _with_variations(search: Search, recalled: Recalled, rewrites: Rewrites) -> Body[Recalled]:

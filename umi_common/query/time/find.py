@@ -230,8 +230,8 @@ _LATEST = re.compile(
     r"\b(?:latest|newest|most recent(?:ly)?|current(?:ly)?|now|nowadays|these days|at the moment|up[- ]to[- ]date"
     r"|jetzt|aktuell\w*|derzeit|inzwischen|mittlerweile|momentan|neueste[nrs]?|letzter stand"
     r"|maintenant|actuel\w*|désormais|ahora|actualmente|hoy en día|adesso|attual\w*|agora|atual\w*|momenteel|nu(?=\W*$)"
-    r"|what['\u2019]?s new|last(?! (?:weeks?|months?|quarters?|years?|nights?|weekends?|decades?|summer|winter|spring"
-    r"|autumn|fall|mon|tues|wednes|thurs|fri|satur|sun|few|two|three|\d|names?)))\b"
+    r"|what['\u2019]?s new|last(?! (?:(?:(?:few|two|three|\d+) )?(?:minute|hour|day|week|month|quarter|year|night)"
+    r"|weekend|decade|summer|winter|spring|autumn|fall|mon|tues|wednes|thurs|fri|satur|sun|names?)))\b"
     r"|^\W*(?:(?:what|which|where|who|when|how (?:much|many|old|tall|often))(?:['\u2019]s (?:my|our)\b|\b[^,.]*?"
     r"\b(?:am i|are we|do i|do we|(?:is|are|do|does) (?:my|our))\b)|(?:am|is|are|do|does|can)\b[^,.]*\bstill\b)"
     r"|现在|目前",

@@ -10,8 +10,10 @@ from 1 to 0 if the query asks for the first; candidates with equal times share a
 candidates. A candidate without a time is never compared; nor, if the query asks for the latest, is one with a time in
 the future (`AGE_HOURS_MIN`). If fewer than two different times are compared, the ranking stays as it was.
 
-One of three rules says which candidates are compared, and with which score(i) and weight(i); each is one function:
+One of four rules says which candidates are compared, and with which score(i) and weight(i); each is one function:
 
+    _series                     at least `SERIES` candidates hold the same words of the query, such as all invoices to a
+                                customer. They are compared with one score, the largest of them: time alone decides.
     _last_event                 the query asks when something last took place ("when did I last do yoga?")
     _nearly_equal_or_changed    the query asks for the present state ("where do I live now"), which a later change may
                                 replace; it does not hold "last" or "latest", or a word of change ("my new phone")
@@ -25,16 +27,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from umi_common.pool import Bools, Floats
+from umi_common.pool import Bools, Floats, Pool
 from umi_common.query.time.find import TimeOrder
 from umi_common.search.rank import RankedPool
-from umi_common.search.reorder.best import Best
+from umi_common.search.reorder.best import CANDIDATES, Best
+from umi_common.search.reorder.words import TermsOf, content_words, words_in
 
 SCORE_SHARE, BM25_SHARE = 0.65, 0.8
 """Smallest shares of the largest score and of the largest BM25 of the candidates at which a candidate is compared."""
 EVENT_SCORE_SHARE, EVENT_BM25_SHARE = 0.5, 0.5
 """`SCORE_SHARE` and `BM25_SHARE` for a query that asks when something last took place. They are smaller, because texts
 name an event in many ways ("did yoga", "an hour on the mat")."""
+SERIES = 5
+"""Smallest number of candidates that hold the same of the query's words and are compared by time alone. Of fewer, the
+other rules tell the times well apart, because each step of place is at least 1/3."""
+SERIES_SCORE_SHARE, SERIES_BM25_SHARE = 0.4, 0.6
+"""`SCORE_SHARE` and `BM25_SHARE` for a series. They are smaller, because they hold the same words."""
+SERIES_READ = 400
+"""Number of best candidates that are read if there may be a long series: those of one arm and those beyond them."""
 CHANGE_SCORE_SHARE = 0.4
 """Smallest share of the largest score at which a candidate that states a change is compared: "I moved to Paris" need
 not hold "live"."""
@@ -102,6 +112,8 @@ _CHANGE_PHRASES = re.compile(
 _CORRECTION = re.compile(
     r"\b(?:i meant|scratch that|no,? wait|correction|meinte|voulais dire|quería decir|volevo dire)\b|我是说"
 )
+_COUNT = re.compile(r"\b(?:last|latest|first|oldest|recent) \d+\b", re.IGNORECASE)
+"""A number of texts that the query asks for, such as "last 3"; texts do not hold it."""
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 
@@ -113,15 +125,30 @@ class _Compared(NamedTuple):
     weights: Floats
 
 
-def reorder_by_time(best: Best, *, query: str, asked: TimeOrder, weight: float) -> RankedPool:
+def candidates_read(pool: Pool) -> int:
+    """Number of best candidates to read: `SERIES_READ` if more than `CANDIDATES` may be of one series."""
+    lexical = pool.lexical[0]
+    near = lexical >= SERIES_BM25_SHARE * lexical.max(initial=0.0)
+    return SERIES_READ if lexical.any() and near.sum() > CANDIDATES else CANDIDATES
+
+
+def reorder_by_time(
+    best: Best, *, query: str, asked: TimeOrder, weight: float, terms_of: TermsOf = words_in
+) -> RankedPool:
     """The ranking by the formula at the top of this file.
 
     Args:
         query: The query without the words that name a period.
         asked: `time_order` of `query`: whether it asks for the latest or the first.
         weight: The setting `when.order_boost`.
+        terms_of: The store's function from a text to its terms.
     """
-    if asked == "latest" and _LAST_TIME.search(query):
+    series = _series(best, query, asked, terms_of)
+    if series is not None:
+        scores = best.scores
+        scores[series] = scores[series].max()
+        compared, weights = series, np.full(len(scores), weight)
+    elif asked == "latest" and _LAST_TIME.search(query):
         compared, scores, weights = _last_event(best, weight)
     elif asked == "latest" and _LAST_OF_SEVERAL.search(query) is None and not states_change(query):
         compared, scores, weights = _nearly_equal_or_changed(best, weight)
@@ -137,6 +164,42 @@ def reorder_by_time(best: Best, *, query: str, asked: TimeOrder, weight: float) 
     places = np.zeros(len(ages))
     places[compared] = 1.0 - latest_last if asked == "first" else latest_last
     return best.sorted_by(scores * (1.0 + weights * places))
+
+
+def _series(best: Best, query: str, asked: TimeOrder, terms_of: TermsOf) -> Bools | None:
+    """Whether each candidate is one of at least `SERIES` candidates that hold the same of the query's words.
+
+    The best candidate's words decide, or those of a candidate that holds these and more. None: there is no series, or
+    its candidates hold one word of a query for the present state ("where do I live"), which says too little.
+    """
+    held, scores, lexical = _held(best, query, terms_of), best.scores, best.pool.lexical[0, best.rows]
+    near = (scores >= SERIES_SCORE_SHARE * scores.max()) & (lexical >= SERIES_BM25_SHARE * lexical.max())
+    if asked == "latest" and _LAST_TIME.search(query):
+        near &= [_took_place(chunk.text) for chunk in best.chunks]
+    if not near.any():
+        return None
+    words = frozenset[str]()
+    for at in best.order:
+        if near[at] and held[at] > words:
+            words = held[at]
+    series = near & [each == words for each in held]
+    several = asked == "first" or _LAST_OF_SEVERAL.search(query) is not None or len(words) > 1
+    return np.asarray(series, dtype=bool) if words and several and series.sum() >= SERIES else None
+
+
+def _took_place(text: str) -> bool:
+    """Whether a text, if it is a message, does not plan or deny an event."""
+    return len(text) > MESSAGE_CHARACTERS_MAX or _NOT_DONE.search(text) is None
+
+
+def _held(best: Best, query: str, terms_of: TermsOf) -> list[frozenset[str]]:
+    """For each candidate, the beginnings of the query's content words that its text holds."""
+    query = _COUNT.sub(" ", query)
+    stems = {word[: min(map(len, [word, *terms_of(word)]))] for word in content_words(query)}
+    if not stems:
+        return [frozenset()] * len(best.rows)
+    begun = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(map(re.escape, stems), reverse=True))})")
+    return [frozenset(begun.findall(text.lower())) for text in best.texts]
 
 
 def _nearly_equal(best: Best, weight: float) -> _Compared:
@@ -175,8 +238,7 @@ def _last_event(best: Best, weight: float) -> _Compared:
     The score of a message that plans or denies the event ("skipped yoga") is first divided by 1 + weight.
     """
     lexical = best.pool.lexical[0, best.rows]
-    texts = [chunk.text for chunk in best.chunks]
-    done = [len(text) > MESSAGE_CHARACTERS_MAX or _NOT_DONE.search(text) is None for text in texts]
+    done = [_took_place(chunk.text) for chunk in best.chunks]
     scores = np.where(done, best.scores, best.scores / (1.0 + weight))
     high = np.array(done, dtype=bool) & (scores >= EVENT_SCORE_SHARE * scores.max(initial=0.0))
     compared = high & (lexical >= EVENT_BM25_SHARE * lexical[high].max(initial=0.0))

@@ -106,8 +106,9 @@ def reorder_stages(
         yield ReorderStage("excluded", CANDIDATES, exclude)
     if latest_or_first is not None:
         weight = config.when.order_boost
-        in_order = partial(in_time_order.reorder_by_time, query=outside, asked=latest_or_first, weight=weight)
-        yield ReorderStage("time_order", CANDIDATES, in_order)
+        read, by_time = in_time_order.candidates_read(pool), in_time_order.reorder_by_time
+        asked = partial(by_time, query=outside, asked=latest_or_first, weight=weight, terms_of=terms_of or words_in)
+        yield ReorderStage("time_order", read, asked)
 
 
 def _by_numbers_and_tokens(
