@@ -106,9 +106,9 @@ def reorder_stages(
         yield ReorderStage("excluded", CANDIDATES, exclude)
     if latest_or_first is not None:
         weight = config.when.order_boost
-        read, by_time = in_time_order.candidates_read(pool), in_time_order.reorder_by_time
-        asked = partial(by_time, query=outside, asked=latest_or_first, weight=weight, terms_of=terms_of or words_in)
-        yield ReorderStage("time_order", read, asked)
+        read, ordered, terms = in_time_order.candidates_read(pool), in_time_order.reorder_by_time, terms_of or words_in
+        in_order = partial(ordered, query=outside, asked=latest_or_first, weight=weight, terms_of=terms)
+        yield ReorderStage("time_order", read, in_order)
 
 
 def _by_numbers_and_tokens(
