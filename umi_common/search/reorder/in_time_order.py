@@ -12,8 +12,8 @@ the future (`AGE_HOURS_MIN`). If fewer than two different times are compared, th
 
 One of four rules says which candidates are compared, and with which score(i) and weight(i); each is one function:
 
-    _series                     at least `SERIES` candidates hold the same words of the query, such as all invoices to a
-                                customer. They are compared with one score, the largest of them: time alone decides.
+    _series                     at least `SERIES` short candidates hold the same words of the query, such as all invoices
+                                to a customer. They are compared with one score, their largest: time alone decides.
     _last_event                 the query asks when something last took place ("when did I last do yoga?")
     _nearly_equal_or_changed    the query asks for the present state ("where do I live now"), which a later change may
                                 replace; it does not hold "last" or "latest", or a word of change ("my new phone")
@@ -43,6 +43,9 @@ SERIES = 5
 other rules tell the times well apart, because each step of place is at least 1/3."""
 SERIES_SCORE_SHARE, SERIES_BM25_SHARE = 0.4, 0.6
 """`SCORE_SHARE` and `BM25_SHARE` for a series. They are smaller, because they hold the same words."""
+SERIES_TERMS = 100
+"""Largest number of terms of a text of a series, such as a message or a record: a long text may hold the words of the
+query by chance."""
 SERIES_READ = 400
 """Number of best candidates that are read if there may be a long series: those of one arm and those beyond them."""
 CHANGE_SCORE_SHARE = 0.4
@@ -174,6 +177,7 @@ def _series(best: Best, query: str, asked: TimeOrder, terms_of: TermsOf) -> Bool
     """
     held, scores, lexical = _held(best, query, terms_of), best.scores, best.pool.lexical[0, best.rows]
     near = (scores >= SERIES_SCORE_SHARE * scores.max()) & (lexical >= SERIES_BM25_SHARE * lexical.max())
+    near &= best.pool.length[best.rows] <= SERIES_TERMS
     if asked == "latest" and _LAST_TIME.search(query):
         near &= [_took_place(chunk.text) for chunk in best.chunks]
     if not near.any():
