@@ -12,8 +12,8 @@ the future (`AGE_HOURS_MIN`). If fewer than two different times are compared, th
 
 One of four rules says which candidates are compared, and with which score(i) and weight(i); each is one function:
 
-    _series                     at least `SERIES` short candidates hold the same words of the query, such as the invoices
-                                to a customer. They are compared with one score, their largest: time alone decides.
+    _series                     at least `SERIES` short candidates hold the same words of the query, such as all
+                                invoices to a customer. They get the largest score of theirs: time alone decides.
     _last_event                 the query asks when something last took place ("when did I last do yoga?")
     _nearly_equal_or_changed    the query asks for the present state ("where do I live now"), which a later change may
                                 replace; it does not hold "last" or "latest", or a word of change ("my new phone")
