@@ -49,10 +49,10 @@ def test_the_formula_by_hand():
 def test_the_fewer_chunks_a_store_holds_below_a_hundred_the_larger_the_odds_of_an_answer_by_hand():
     def odds(count):
         found, many = (  # background as the prior: the same for every count; of the second chunk, which is below 0.5
-            relevance_of(a_pool(mean=0.05, deviation=0.12, count=chunks), np.array([1.0, 0.5]))[1]
+            relevance_of(a_pool(mean=0.2, deviation=0.12, count=chunks), np.array([1.0, 0.5]))[1]
             for chunks in (count, MANY)
         )
-        known = sigmoid(COEFFICIENTS["hybrid"].known @ np.array([0.55 / 0.95, 0.12 / 0.95, 0.5, 1]))
+        known = sigmoid(COEFFICIENTS["hybrid"].known @ np.array([0.4 / 0.8, 0.12 / 0.8, 0.5, 1]))
         return [np.log(each / (known - each)) for each in (found, many)]
 
     for count, summand in ((5, 0.6 * math.log(20)), (50, 0.6 * math.log(2)), (100, 0.0), (1_000, 0.0)):

@@ -48,14 +48,10 @@ words would have hardly any evidence."""
 PRIOR_COUNT = 8.0
 """Weight of the background's prior, in chunks. Without the prior, the background of a small store would be a poor
 estimate."""
-PRIOR_MEAN = 0.05
-"""Mean of the prior: a typical cosine of a query and a chunk on another subject. Chosen on samples of 5 to 60
-chunks of the dev sets. With 0.2, common words outweighed the meaning of a query in stores of so few chunks."""
+PRIOR_MEAN = 0.2
+"""Mean of the prior: a typical cosine of a query and a chunk."""
 PRIOR_DEVIATION = 0.12
 """Standard deviation of the cosines in the prior."""
-PRIOR_DISTANCE_MAX = 3.0
-"""Largest distance of the background's mean above the mean of the prior, in `PRIOR_DEVIATION`. Some embedders raise all
-cosines, to 0.7 for texts on other subjects; without the limit, every text of a small store would seem relevant."""
 
 LOWERED_FROM = 2.0
 """z above which a text that resembles a single token of the query is lowered."""
@@ -102,8 +98,7 @@ def dense_evidence(dense: Floats, background: Background, excess: Floats | None 
 def background_moments(background: Background) -> tuple[Floats, Floats]:
     """(V,) mean and (V,) standard deviation > 0 of the background, averaged with the prior."""
     weight = background.count / (background.count + PRIOR_COUNT)
-    prior_mean = np.maximum(PRIOR_MEAN, background.mean - PRIOR_DISTANCE_MAX * PRIOR_DEVIATION)
-    mean = weight * background.mean + (1 - weight) * prior_mean
+    mean = weight * background.mean + (1 - weight) * PRIOR_MEAN
     spread = np.sqrt(weight * background.deviation**2 + (1 - weight) * PRIOR_DEVIATION**2)
     return mean, np.maximum(spread, EPSILON)
 
