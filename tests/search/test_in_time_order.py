@@ -589,3 +589,24 @@ def test_the_latest_of_more_equal_lines_than_an_arm_ranks_comes_first(query, ans
 )
 def test_a_number_behind_last_counts_texts_unless_it_counts_days(query, asked):
     assert time_order(query) == asked
+
+
+@pytest.mark.parametrize(
+    ("query", "answer"),
+    [
+        ("When did we last invoice Bolt AG?", -1),
+        ("latest invoice to Bolt AG", -1),
+        ("first invoice to Bolt AG", 0),
+    ],
+)
+def test_of_near_equal_invoices_that_are_all_due_the_latest_and_the_first_to_a_customer_come_first(query, answer):
+    customers = ("Bolt AG", "Crane Ltd", "Dyne KG")
+    invoices = [
+        (f"Invoice {1_000 + 7 * at} to {customers[at % 3]}: {at * 37 % 91} pipes, {at * 53 % 97} EUR, due soon.", at)
+        for at in range(60)
+    ]
+    letters = [(f"Letter to {each}: thanks for the visit.", 70) for each in customers]
+    with HybridStore.open() as store:
+        store.add(Chunk(text, text, event_time=NOW - timedelta(days=90 - day)) for text, day in (*invoices, *letters))
+        to_bolt = [text for text, _ in invoices if "Bolt" in text]
+        assert DualRetriever(store).search(query, now=NOW).ids[0] == to_bolt[answer]
