@@ -128,7 +128,7 @@ class _Compared(NamedTuple):
     weights: Floats
 
 
-def candidates_read(pool: Pool) -> int:
+def candidates_compared(pool: Pool) -> int:
     """Number of best candidates to read: `SERIES_READ` if more than `CANDIDATES` may be of one series."""
     lexical = pool.lexical[0]
     near = lexical >= SERIES_BM25_SHARE * lexical.max(initial=0.0)

@@ -106,7 +106,7 @@ def reorder_stages(
         yield ReorderStage("excluded", CANDIDATES, exclude)
     if latest_or_first is not None:
         weight = config.when.order_boost
-        read, ordered, terms = in_time_order.candidates_read(pool), in_time_order.reorder_by_time, terms_of or words_in
+        read, ordered, terms = in_time_order.candidates_compared(pool), in_time_order.reorder_by_time, terms_of or words_in
         in_order = partial(ordered, query=outside, asked=latest_or_first, weight=weight, terms_of=terms)
         yield ReorderStage("time_order", read, in_order)
 
