@@ -105,10 +105,14 @@ def reorder_stages(
         exclude = partial(excluded.reorder_excluded, exclusion=request.exclusion, terms_of=terms_of)
         yield ReorderStage("excluded", CANDIDATES, exclude)
     if latest_or_first is not None:
-        weight = config.when.order_boost
-        read, ordered, terms = in_time_order.candidates_compared(pool), in_time_order.reorder_by_time, terms_of or words_in
-        in_order = partial(ordered, query=outside, asked=latest_or_first, weight=weight, terms_of=terms)
-        yield ReorderStage("time_order", read, in_order)
+        in_order = partial(
+            in_time_order.reorder_by_time,
+            query=outside,
+            asked=latest_or_first,
+            weight=config.when.order_boost,
+            terms_of=terms_of or words_in,
+        )
+        yield ReorderStage("time_order", in_time_order.candidates_compared(pool), in_order)
 
 
 def _by_numbers_and_tokens(
