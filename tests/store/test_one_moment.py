@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,8 @@ from umi_common.sim import HashEmbedder, ScriptedLLM
 from umi_common.stores.embedded import core
 from umi_common.stores.embedded.core import Indexes
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.embedded.row_data import StoreSnapshot
 from umi_common.stores.ledger.history import Change
-from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.types import Chunk
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
@@ -330,23 +331,24 @@ def test_no_face_shows_another_tenants_text_while_ids_change_tenants(face):
 
 def test_a_search_whose_chunk_is_replaced_does_not_wait_until_the_indexes_are_built_again(monkeypatch):
     monkeypatch.setattr(core, "DEAD_ROWS_MAX", 0)
-    stored, seen, end = threading.Event(), threading.Event(), threading.Event()
-    apply, load = Indexes.apply, Indexes.load
+    stored, seen, building, end = (threading.Event() for _ in range(4))
+    apply, loaded = Indexes.apply, Indexes._loaded
 
     def slow_apply(self: Indexes, change: Change) -> None:
         stored.set()
         seen.wait(10)
         apply(self, change)
 
-    def slow_load(self: Indexes, *, fresh: bool = False) -> None:
+    def slow_loaded(self: Indexes, **options: Any) -> StoreSnapshot:
+        building.set()
         end.wait(10)
-        load(self, fresh=fresh)
+        return loaded(self, **options)
 
     with HybridStore.open(embedder=HashEmbedder(32)) as store, DualRetriever(store) as umi:
         store.add([chunk(0, "ann")])
         store.add([chunk(0, "eve")])
         monkeypatch.setattr(Indexes, "apply", slow_apply)
-        monkeypatch.setattr(Indexes, "load", slow_load)
+        monkeypatch.setattr(Indexes, "_loaded", slow_loaded)
         writer = threading.Thread(target=lambda: store.add([chunk(0, "bob")]))
         writer.start()
         assert stored.wait(10)
@@ -354,55 +356,31 @@ def test_a_search_whose_chunk_is_replaced_does_not_wait_until_the_indexes_are_bu
         begun = time.monotonic()
         hits = umi.search("red boat", now=NOW).hits
         took = time.monotonic() - begun
+        assert building.wait(10)
         end.set()
         writer.join()
     assert [hit.chunk.text for hit in hits] == ["The red boat of bob, number 0."]
     assert took < 5
 
 
-def test_a_search_whose_chunk_is_replaced_does_not_wait_until_all_texts_of_the_write_are_indexed(monkeypatch):
-    indexing, end, update = threading.Event(), threading.Event(), LexicalIndex.update
-
-    def slow_update(self: LexicalIndex, *rows: object, **removed: object) -> None:
-        indexing.set()
-        end.wait(10)
-        update(self, *rows, **removed)
-
+def test_a_search_whose_chunk_is_replaced_does_not_wait_until_all_texts_of_the_write_are_indexed(
+    while_texts_are_indexed,
+):
     with HybridStore.open(embedder=HashEmbedder(32)) as store, DualRetriever(store) as umi:
         store.add([chunk(0, "ann")])
-        monkeypatch.setattr(LexicalIndex, "update", slow_update)
-        writer = threading.Thread(target=lambda: store.add([chunk(0, "bob")]))
-        writer.start()
-        assert indexing.wait(10)
-        begun = time.monotonic()
-        hits = umi.search("red boat", now=NOW).hits
-        took = time.monotonic() - begun
-        end.set()
-        writer.join()
+        hits = while_texts_are_indexed(
+            lambda: store.add([chunk(0, "bob")]), lambda: umi.search("red boat", now=NOW).hits
+        )
     assert [hit.chunk.text for hit in hits] == ["The red boat of bob, number 0."]
-    assert took < 5
 
 
 @pytest.mark.parametrize("replaced", [[0], [1], [0, 1, 2]])
-def test_neighbours_while_a_write_indexes_its_texts_are_the_new_chunks_and_do_not_wait(monkeypatch, replaced):
-    indexing, end, update = threading.Event(), threading.Event(), LexicalIndex.update
-
-    def slow_update(self: LexicalIndex, *rows: object, **removed: object) -> None:
-        indexing.set()
-        end.wait(10)
-        update(self, *rows, **removed)
-
+def test_neighbours_while_a_write_indexes_its_texts_are_the_new_chunks(while_texts_are_indexed, replaced):
     with HybridStore.open(embedder=HashEmbedder(32)) as store:
         store.add([chunk(number, "ann") for number in range(4)])
-        monkeypatch.setattr(LexicalIndex, "update", slow_update)
-        writer = threading.Thread(target=lambda: store.add([chunk(number, "bob") for number in replaced]))
-        writer.start()
-        assert indexing.wait(10)
-        begun = time.monotonic()
-        near = store.neighbours(["c00"], reach=2)["c00"]
-        took = time.monotonic() - begun
-        end.set()
-        writer.join()
+        near = while_texts_are_indexed(
+            lambda: store.add([chunk(number, "bob") for number in replaced]),
+            lambda: store.neighbours(["c00"], reach=2)["c00"],
+        )
     assert [each.id for each in near] == ["c00", "c01", "c02"]
     assert [number for number, each in enumerate(near) if "bob" in each.text] == replaced
-    assert took < 5
