@@ -249,8 +249,8 @@ class CollectionStore(BaseStore):
                 self._write(new[part], made[part])
             except StoreUnavailable as error:
                 raise PartlyWritten(
-                    f"{self._server} failed after at least {start} of {len(new)} chunks were stored; call add() again "
-                    "with the same batch: it does not write the stored chunks again"
+                    f"{self._server} failed after at least {start} of {len(new)} chunks were stored ({error}); call "
+                    "add() again with the same batch: it does not write the stored chunks again"
                 ) from error
         return AddReport(len(new), sum(same), batch.skipped)
 

@@ -51,6 +51,8 @@ CALLS_AT_ONCE = 256
 
 STALE = "Error finding id"
 """Part of Chroma's message if a PersistentClient knows a record that another process wrote, but not its vector."""
+DISK_FULL = "disk is full"
+"""Part of Chroma's message if SQLite could not write a page."""
 SAMPLES = 3
 """Number of stored texts that are embedded to check that the embedder made the collection's vectors."""
 COSINE_MIN = 0.9
@@ -199,6 +201,8 @@ class ChromaCollection:
                     "another process has written to its folder, and a PersistentClient reads the vectors there only "
                     "once; restart this process, or use a Chroma server (HttpClient) in both"
                 )
+            elif DISK_FULL in str(error):
+                fix = "the disk of its folder is full; free space there"
             raise StoreUnavailable(
                 f"Chroma failed at {method} on {self.name!r} ({type(error).__name__}); {fix}"
             ) from error
