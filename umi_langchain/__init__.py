@@ -14,8 +14,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra("langchain-core", "langchain") from error
 
 from umi_langchain._parts import as_arm
-from umi_langchain.compressor import UmiCompressor
-from umi_langchain.postprocessor import UmiDecay, UmiMMR, UmiNearDuplicates, UmiNeighbours
+from umi_langchain.compressor import UmiCompressor, UmiDecay, UmiMMR, UmiNearDuplicates, UmiNeighbours
 from umi_langchain.retriever import UmiRetriever
 from umi_langchain.selfquery import UmiTranslator
 from umi_langchain.tool import create_umi_context, create_umi_tool

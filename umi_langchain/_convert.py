@@ -1,23 +1,38 @@
-"""Convert LangChain documents to chunks and back. Arguments are never changed."""
+"""Convert LangChain documents to chunks and back, and choose their positions. Arguments are never changed.
+
+A position rises over the whole source. Splitters write start indexes, which count characters from the beginning of a
+page or a section; positions are made from these.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from langchain_core.documents import Document
 
 from umi_common.errors import ConfigError, InvalidChunk
-from umi_common.filters import Filter, matches
-from umi_common.frameworks.records import IDS_NAMED, PlaceKeys, chroma_collection, to_chunk, to_metadata
+from umi_common.filters import Comparison, Filter, matches
+from umi_common.frameworks.records import (
+    IDS_NAMED,
+    PlaceKeys,
+    chroma_collection,
+    position_in_metadata,
+    to_chunk,
+    to_metadata,
+)
+from umi_common.frameworks.writing import KnownSources
+from umi_common.protocols import pages
 from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.stores.chroma.chroma_import import pages_with_text
 from umi_common.stores.chroma.records import copied_chunk
 from umi_common.types import Chunk
-from umi_langchain._positions import SourcePlaces, document_source, stated_positions
 from umi_langchain._search_text import SearchText, searched_text, warn_of_unknown_keys
 
 log = logging.getLogger("umi")
@@ -39,22 +54,16 @@ def to_chunks(
     """(ids, chunks): the ids of the documents that are not skipped, in order, and the chunks to store.
 
     The id is `Document.id`, else a hash of text and metadata. Documents without an id that have equal text and metadata
-    make one chunk, so `ids` may be longer than `chunks`. A chunk's position in its source is the metadata value under
+    make one chunk, so `ids` may be longer than `chunks`. A chunk's position is the metadata value under
     `keys.position`, else the result of `stated_positions`, else the number in `following`.
 
     Args:
         documents: In reading order.
-        keys: Metadata keys of source, position and time.
         following: Source -> its next position, updated by each document; positions in metadata do not change it. None:
             a document without the other two positions gets none.
-        search_text: As in `searched_text`.
         skipped: A document that cannot be stored, or repeats the id of an earlier document that is not equal, is
-            appended here and left out. None: a document that cannot be stored raises, and repeated ids are kept.
-        advice: Appended to the error message for a document that cannot be stored.
-
-    Raises:
-        InvalidChunk: If a document cannot be stored; the message names it.
-        ConfigError: As `searched_text`.
+            appended here and left out. None: a document that cannot be stored raises InvalidChunk, which names it and
+            ends with `advice`, and repeated ids are kept.
     """
     documents = checked_documents(documents)
     warn_of_unknown_keys(documents, search_text)
@@ -128,15 +137,17 @@ def add_documents(
     skipped: list[SkippedChunk] | None = None,
     show_progress: bool = False,
 ) -> list[str]:
-    """`UmiVectorStore.add_documents`, for a vector store or a retriever.
+    """`UmiVectorStore.add_documents` for the store of `places`.
 
     Args:
-        places: Chooses the positions; documents are added to `places.store`.
-        replaces: Whether the caller then removes stored chunks that these replace; see `SourcePlaces.placed`.
-        within: The retriever's own filter; see `warn_of_hidden`.
-        skipped: As in `to_chunks`; see `_warn_of_older`.
+        replaces: As in `SourcePlaces.placed`.
+        within: The retriever's own filter.
+        skipped: As in `to_chunks`.
     """
-    documents = documents if ids is None else _with_ids(documents, ids)
+    if ids is not None:
+        documents = checked_documents(documents)
+        rows = zip(documents, _aligned("ids", ids, len(documents), "document"), strict=True)
+        documents = [each if id is None else each.model_copy(update={"id": id}) for each, id in rows]
     skipped_before = len(skipped or ())
     found, chunks = to_chunks(documents, places.keys, None, search_text, skipped, advice=SKIP_ADVICE)
     with places.placed(chunks, replaces=replaces) as placed:
@@ -147,22 +158,11 @@ def add_documents(
     return found
 
 
-def _with_ids(documents: Iterable[Document], ids: Iterable[str | None]) -> list[Document]:
-    """Copies of the documents with these ids, aligned; where the id is None, the document itself, with its own id."""
-    documents = checked_documents(documents)
-    rows = zip(documents, _aligned("ids", ids, len(documents), "document"), strict=True)
-    return [document if id is None else document.model_copy(update={"id": id}) for document, id in rows]
-
-
 def as_documents(
     texts: Iterable[str], metadatas: Iterable[Mapping[str, Any]] | None, ids: Iterable[str | None] | None
 ) -> list[Document]:
-    """Documents made of texts, metadatas and ids, which are aligned.
-
-    Raises:
-        ConfigError: If the lists differ in length.
-        InvalidChunk: If one of them is no list, a text or an id is no string, or a metadata is no dict.
-    """
+    """Documents made of texts, metadatas and ids; raises ConfigError if these differ in length, InvalidChunk for a
+    wrong type."""
     texts = _listed("texts", texts)
     metadatas = [{}] * len(texts) if metadatas is None else _aligned("metadatas", metadatas, len(texts), "text")
     ids = [None] * len(texts) if ids is None else _aligned("ids", ids, len(texts), "text")
@@ -234,10 +234,7 @@ def checked_chroma(vectorstore: Any) -> Any:
 
 
 def chunk_pages(collection: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk], Any]]:
-    """Yield the chunks of a Chroma collection and their vectors (n, dim), page by page.
-
-    A record that umi has written states its chunk; the chunk of any other record is made here, by `to_chunks`.
-    """
+    """Yield the chunks of a Chroma collection and their vectors (n, dim), page by page."""
     following: Counter[str] = Counter()
     for records, vectors in pages_with_text(collection):
         documents = [Document(id=id, page_content=text or "", metadata=metadata) for id, text, metadata in records]
@@ -248,3 +245,163 @@ def chunk_pages(collection: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk],
 def document_chunk_of_record(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
     """The chunk of a record of a Chroma collection; it has a position only if its metadata states one."""
     return to_chunks([Document(id=id, page_content=text, metadata=dict(metadata))], keys)[1][0]
+
+
+START_INDEX = "start_index"
+"""Metadata key of a text's offset in its page, in characters; LangChain's splitters set it if add_start_index=True."""
+PAGE = "page"
+"""Metadata key of the page, from 0; LangChain's PDF loaders set it."""
+CHARACTERS_PER_PAGE = 2**32
+"""More characters than any page has, so that page * CHARACTERS_PER_PAGE + offset orders texts by page, then offset."""
+
+
+def stated_positions(documents: Sequence[Document], source_key: str | None) -> list[int | None]:
+    """The position of each document, page * CHARACTERS_PER_PAGE + start index; None: it has no start index.
+
+    In a source that `sources_in_parts` returns, the number of the part, from 0, replaces the page. A document begins a
+    new part if it is on another page than the document of its source before it, or if its start index is not larger.
+    """
+    in_parts = sources_in_parts(documents, source_key)
+    parts: dict[str, tuple[int, object, int]] = {}
+    positions: list[int | None] = []
+    for document in documents:
+        source, start, page = document_source(document, source_key), _start(document.metadata), _page(document)
+        if start is None:
+            positions.append(None)
+            continue
+        if source in in_parts:
+            stated = document.metadata.get(PAGE)
+            part, last_page, last_start = parts.get(source, (0, stated, -1))
+            page = part + (stated != last_page or start <= last_start)
+            parts[source] = (page, stated, start)
+        positions.append(start + CHARACTERS_PER_PAGE * page)
+    return positions
+
+
+def sources_in_parts(documents: Iterable[Document], source_key: str | None) -> set[str]:
+    """The sources in which two different texts of one page have the same start index: it counts from the beginning of
+    a part of the page, such as a section that an earlier splitter made, or a row of a CSV file."""
+    first: dict[tuple[str, int, int], str] = {}
+    found = set()
+    for document in documents:
+        source, start, text = document_source(document, source_key), _start(document.metadata), document.page_content
+        if start is not None and first.setdefault((source, _page(document), start), text) != text:
+            found.add(source)
+    return found
+
+
+def document_source(document: Document, key: str | None) -> str:
+    """The document's metadata value under `key`, as a string: "" if `key` is None, "None" if there is no value."""
+    return "" if key is None else str(document.metadata.get(key))
+
+
+@dataclass
+class _Source:
+    """Positions and sections of the stored chunks of one source. Chunks of a section differ in the start index alone,
+    of all their metadata; this metadata without the start index is the key of the section."""
+
+    held: set[int] = field(default_factory=set)
+    """The positions of the chunks."""
+    places: dict[Hashable, int] = field(default_factory=dict)
+    """(id, section key, start index) of a chunk -> its position."""
+    firsts: dict[Hashable, int] = field(default_factory=dict)
+    """Section key -> position of the section's first character; of several sections with one key, that of the last."""
+    repeated: set[Hashable] = field(default_factory=set)
+    """The keys that belong to several sections."""
+
+    def note(self, chunk: Chunk, position: int) -> None:
+        """Record the position of a chunk that is stored or is being stored."""
+        start = _start(chunk.metadata)
+        self.held.add(position)
+        if start is not None:
+            section, first = _section(chunk), position - start
+            if self.firsts.setdefault(section, first) != first:
+                self.repeated.add(section)
+            self.firsts[section] = first
+            self.places[chunk.id, section, start] = position
+
+    def placed(self, chunks: Sequence[Chunk], replaces: bool) -> dict[str, int]:
+        """Id -> position, for chunks of this source that will be stored; the rules are at `SourcePlaces.placed`."""
+        collides = any(_section(chunk) not in self.firsts and chunk.position in self.held for chunk in chunks)
+        firsts: dict[Hashable, int] = {}
+        found: dict[str, int] = {}
+        end = CHARACTERS_PER_PAGE * (max(self.held) // CHARACTERS_PER_PAGE + 1)  # of the page after all stored chunks
+        previous: tuple[Hashable, int] = (None, -1)
+        for chunk in chunks:
+            section, start = _section(chunk), _start(chunk.metadata) or 0
+            first = firsts.get(section, self.firsts.get(section))
+            position = self.places.get((chunk.id, section, start))  # None: the chunk is not stored
+            if position is None and first is None and not collides:  # the first chunk of a new section
+                position = chunk.position
+            elif position is None and first is not None and (section != previous[0] or start > previous[1]):
+                taken = first + start in self.held and (not replaces or section in self.repeated)
+                position = None if taken else first + start
+            if position is None:  # it begins a new section, after the chunks before it
+                position = start + (max(found.values()) + 1 if found else end)
+            firsts[section], found[chunk.id], previous = position - start, position, (section, start)
+        return found
+
+
+class SourcePlaces(KnownSources):
+    """Gives sections of one source that are added in several calls, also at the same time, different positions.
+
+    The start index of each section counts from 0, so these sections would have the same positions.
+    """
+
+    def placed(self, chunks: Sequence[Chunk], *, replaces: bool) -> AbstractContextManager[list[Chunk]]:
+        """A context manager that gives the chunks with their final positions; the `with` block must store them.
+
+        Only the position of a chunk that got it from `stated_positions`, in a source that is stored already, changes:
+
+        - A chunk that is already stored gets its stored position.
+        - A chunk of a stored section gets its place in this section.
+        - The chunks of new sections keep their positions if the store has no chunk at any of these positions. Else each
+          new section follows the chunks before it in the list, and the first one follows all stored chunks of the
+          source.
+
+        Args:
+            chunks: In reading order.
+            replaces: True: a chunk with the section and the start index of a stored chunk gets that chunk's position.
+                The caller removes the stored chunk later, as LangChain's `index()` does. False, or if several stored
+                sections have the same key: the chunk begins a new section.
+        """
+        return self._stored(partial(self._placed, chunks, replaces))
+
+    def _placed(self, chunks: Sequence[Chunk], replaces: bool) -> list[Chunk]:
+        by_source: dict[str, list[Chunk]] = {}
+        key = self.keys.position
+        for chunk in chunks:
+            stated = None if key is None else position_in_metadata(chunk.metadata.get(key))
+            from_start = stated is None and _start(chunk.metadata) is not None  # by `stated_positions`
+            if chunk.source is not None and chunk.position is not None and from_start:
+                by_source.setdefault(chunk.source, []).append(chunk)
+        unread = {source: group[0] for source, group in by_source.items() if source not in self._sources}
+        if unread and self.keys.source is not None:
+            self._sources |= {source: _Source() for source in unread}
+            named: Any = tuple(chunk.metadata[self.keys.source] for chunk in unread.values())  # of its original type
+            stored = chain.from_iterable(pages(self.store, where=Comparison(self.keys.source, "$in", named)))
+            self._note(sorted(chain(stored, *self._pending), key=lambda chunk: chunk.position or 0))
+        moved: dict[str, int] = {}
+        for source, group in by_source.items():
+            if self._sources[source].held:
+                moved |= self._sources[source].placed(group, replaces)
+        return [replace(chunk, position=position_in_metadata(moved.get(chunk.id, chunk.position))) for chunk in chunks]
+
+    def _note(self, chunks: Iterable[Chunk]) -> None:
+        for chunk in chunks:
+            if chunk.source in self._sources and chunk.position is not None:
+                self._sources[chunk.source].note(chunk, chunk.position)
+
+
+def _section(chunk: Chunk) -> Hashable:
+    return frozenset((key, value) for key, value in chunk.metadata.items() if key != START_INDEX)
+
+
+def _start(metadata: Mapping[str, Any]) -> int | None:
+    start = metadata.get(START_INDEX)
+    return start if isinstance(start, int) and start >= 0 else None  # -1: the splitter did not find the text
+
+
+def _page(document: Document) -> int:
+    page = document.metadata.get(PAGE)
+    return page if isinstance(page, int) else 0

@@ -13,8 +13,8 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, Vector
 
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter, Scope, asked_filter, to_chroma
+from umi_common.frameworks.ranking import arm_reply, checked_reply, scores_of_kept
 from umi_common.frameworks.records import PlaceKeys, chroma_collection
-from umi_common.frameworks.scores import arm_reply, checked_reply, scores_of_kept
 from umi_common.protocols import chunk_passes
 from umi_common.search.extra_arms import Arm, ArmReply
 from umi_common.stores.batch_checks import SkippedChunk

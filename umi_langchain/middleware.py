@@ -18,7 +18,7 @@ from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBud
 from umi_common.errors import ConfigError, EmbedderError, MissingExtra
 from umi_common.filters import And, Comparison, Not, Or, scope
 from umi_common.frameworks.records import content_id
-from umi_common.frameworks.unembedded import add_unembedded, embed_unembedded
+from umi_common.frameworks.writing import add_messages, embed_unembedded
 from umi_common.protocols import Clock, Store, pages
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import log_bug, with_losses
@@ -194,7 +194,12 @@ class UmiMemoryMiddleware(AgentMiddleware):
             resent = self._resent(chunks, {chunk.id for chunk in new}, who)
             new = [chunk for chunk in new if chunk.id not in resent]
             if new:
-                self._store(new, now)
+                recent = self._failure[0] if self._failure is not None and now - self._failure[1] < PAUSE else None
+                error = add_messages(self.umi.store, new, recent)
+                if error is None:
+                    embed_unembedded(self.umi.store)
+                elif recent is None:
+                    self._failure = (error, now)
 
     def _resent(self, chunks: Sequence[Chunk], new: set[str], who: dict[str, str]) -> set[str]:
         """The ids in `new` of messages that are stored in this thread under another id.
@@ -221,24 +226,6 @@ class UmiMemoryMiddleware(AgentMiddleware):
                 at = held.index(said, at) + 1
                 found.add(chunk.id)
         return found & new
-
-    def _store(self, chunks: list[Chunk], now: datetime) -> None:
-        """Store chunks. While the embedder fails, store them without vectors; embed them when it works again.
-
-        Raises:
-            EmbedderError, StoreError: If these chunks cannot be stored, or stored chunks cannot be embedded.
-        """
-        store = self.umi.store
-        if self._failure is not None and now - self._failure[1] < PAUSE:
-            add_unembedded(store, chunks, self._failure[0])
-            return
-        try:
-            store.add(chunks)
-        except EmbedderError as error:
-            add_unembedded(store, chunks, error)  # raises `error` if the store takes no chunk without a vector
-            self._failure = (error, now)
-            return
-        embed_unembedded(store)
 
 
 def _query_and_history(messages: Sequence[AnyMessage]) -> tuple[str, list[AnyMessage]]:

@@ -23,11 +23,16 @@ from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.explain import reasons
 from umi_common.filters import Filter, Scope, asked_filter, parse_filter
-from umi_common.frameworks.mirror import add_mirrored, copy_mirrored
-from umi_common.frameworks.options import CheckedFields, overrides, refuse_factory_options, sections_and_fields
+from umi_common.frameworks.classes import (
+    CheckedFields,
+    OpensStore,
+    in_thread,
+    overrides,
+    refuse_factory_options,
+    sections_and_fields,
+)
 from umi_common.frameworks.records import PlaceKeys
-from umi_common.frameworks.retrievers import OpensStore
-from umi_common.frameworks.threads import in_thread
+from umi_common.frameworks.writing import add_mirrored, copy_mirrored
 from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever, Strategy, Where, store_settings
 from umi_common.search.extra_arms import arms_of
@@ -35,11 +40,11 @@ from umi_common.search.request import Window, checked_limit, checked_relevance, 
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, skipped_list
 from umi_common.stores.chroma import ChromaStore
 from umi_common.types import SearchResult, as_utc
-from umi_langchain import _batch
 from umi_langchain._convert import (
     REASONS_KEY,
     SCORE_KEY,
     SKIP_ADVICE,
+    SourcePlaces,
     add_documents,
     as_documents,
     checked_chroma,
@@ -53,8 +58,7 @@ from umi_langchain._convert import (
 )
 from umi_langchain._messages import as_turns
 from umi_langchain._parts import Finder, as_arm, reranker_of
-from umi_langchain._positions import SourcePlaces
-from umi_langchain._runs import asearched, searched
+from umi_langchain._runs import Found, abatched, asearched, batched, searched
 from umi_langchain._search_text import SearchText
 from umi_langchain._sections import with_sections
 
@@ -123,7 +127,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     _skipped: list[SkippedChunk] | None = PrivateAttr(default=None)
     _search_text: SearchText = PrivateAttr(default=None)
     _places: SourcePlaces = PrivateAttr()
-    _found: _batch.Found | None = PrivateAttr(default=None)
+    _found: Found | None = PrivateAttr(default=None)
     """In a batch, the outcome of the search for the query that is invoked; None: the query is searched."""
 
     def __init__(self, **fields: Any) -> None:
@@ -384,7 +388,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """
         if overrides(self, UmiRetriever, "invoke", "_get_relevant_documents"):
             return super().batch(inputs, config, return_exceptions=return_exceptions, **options)
-        return _batch.batch(self, inputs, config, options, return_exceptions=return_exceptions)
+        return batched(self, inputs, config, options, return_exceptions=return_exceptions)
 
     async def abatch(
         self,
@@ -397,7 +401,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """`batch` for an event loop."""
         if overrides(self, UmiRetriever, "ainvoke", "_get_relevant_documents", "_aget_relevant_documents"):
             return await super().abatch(inputs, config, return_exceptions=return_exceptions, **options)
-        return await _batch.abatch(self, inputs, config, options, return_exceptions=return_exceptions)
+        return await abatched(self, inputs, config, options, return_exceptions=return_exceptions)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]

@@ -17,9 +17,8 @@ from typing_extensions import Self
 
 from umi_common.errors import ConfigError, InvalidVector, SearchUnavailable
 from umi_common.filters import Scope, asked_filter
+from umi_common.frameworks.classes import SharesStore, in_thread, retriever_over
 from umi_common.frameworks.records import PlaceKeys
-from umi_common.frameworks.retrievers import SharesStore, retriever_over
-from umi_common.frameworks.threads import in_thread
 from umi_common.protocols import Embedder, chunk_passes, pages
 from umi_common.retriever import DualRetriever, Where
 from umi_common.search.request import (
@@ -33,10 +32,9 @@ from umi_common.search.request import (
 from umi_common.stores.batch_checks import OnInvalid, skipped_list
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Hit, SearchResult, utc_now
-from umi_langchain._convert import add_documents, as_documents, to_document
+from umi_langchain._convert import SourcePlaces, add_documents, as_documents, to_document
 from umi_langchain._messages import as_turns
 from umi_langchain._parts import reranker_of
-from umi_langchain._positions import SourcePlaces
 from umi_langchain._search_text import SearchText
 from umi_langchain.retriever import CallOptions, UmiRetriever
 

@@ -15,6 +15,8 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from itertools import chain
 from typing import Any, Literal
 from uuid import UUID
 
@@ -36,16 +38,20 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 
 from umi_common.embedders import unit_rows
 from umi_common.errors import InvalidChunk, InvalidVector, SearchUnavailable
+from umi_common.filters import parse_filter
 from umi_common.frameworks.records import (
     IDS_NAMED,
     PlaceKeys,
     plain_metadata,
+    position_in_metadata,
     source_in_metadata,
     to_chunk,
     to_metadata,
 )
+from umi_common.frameworks.writing import KnownSources
+from umi_common.protocols import pages
 from umi_common.stores.batch_checks import SkippedChunk
-from umi_common.types import Chunk, Hit
+from umi_common.types import Chunk, Hit, plain_value
 
 log = logging.getLogger("umi")
 
@@ -88,15 +94,11 @@ def to_chunks(
 
     Args:
         nodes: Text nodes in reading order.
-        keys: Metadata keys of source, position and time.
         following: Gives a position for each node. If the node becomes a chunk, this position is then taken, also if
             the metadata state another. None: the position is the node's `document_start`, if it has one.
         skipped: A node that cannot be stored, or repeats the id of an earlier node, is appended here and left out.
-            None: a node that cannot be stored raises, and repeated ids are kept.
-        advice: Appended to the error message for a node that cannot be stored.
-
-    Raises:
-        InvalidChunk: If a node cannot be stored; the message names the node.
+            None: a node that cannot be stored raises InvalidChunk, which names it and ends with `advice`, and repeated
+            ids are kept.
     """
     chunks, taken = [], set()
     for index, node in enumerate(nodes):
@@ -111,7 +113,7 @@ def to_chunks(
                 keys=keys,
                 source=source,
                 position=position,
-                search_text=_with_sorted_sets(node).get_content(MetadataMode.EMBED),
+                search_text=_embedded_text(node),
             )
             if skipped is not None and chunk.id in taken:
                 raise InvalidChunk(f"id {chunk.id!r:.80} comes twice in this batch; the first is kept")
@@ -127,13 +129,13 @@ def to_chunks(
     return chunks
 
 
-def _with_sorted_sets(node: BaseNode) -> BaseNode:
-    """The node, or a copy with sorted lists for sets in its metadata: another process may show a set in another order,
-    and would embed the text again."""
-    lists = {
-        key: sorted(value, key=repr) for key, value in node.metadata.items() if isinstance(value, (set, frozenset))
-    }
-    return node.model_copy(update={"metadata": node.metadata | lists}) if lists else node
+def _embedded_text(node: BaseNode) -> str:
+    """The text that LlamaIndex embeds, with sets in the metadata sorted: another process may have another order."""
+    sets = {key: value for key, value in node.metadata.items() if isinstance(value, (set, frozenset))}
+    if sets:
+        lists = {key: sorted(value, key=repr) for key, value in sets.items()}
+        node = node.model_copy(update={"metadata": node.metadata | lists})
+    return node.get_content(MetadataMode.EMBED)
 
 
 def check_node(index: int, node: object, holder: str = "TextNode(text=...)") -> None:
@@ -178,7 +180,7 @@ class Places:
         """(source, document) -> first free position when the first node of the document came."""
 
     def of(self, node: BaseNode, source: str | None) -> int:
-        """The node's position. If the source is the node's document itself, nothing is added to `document_start`."""
+        """The node's position; if the source is the node's document itself, its `document_start`."""
         start = document_start(node)
         if start is None:
             return self._free[source]
@@ -191,15 +193,58 @@ class Places:
         self._free[source] = max(self._free[source], position + 1)
 
 
+class SourceEnds(KnownSources):
+    """Gives nodes that state no position the positions after the last stored node of their source."""
+
+    def placed(
+        self, nodes: Sequence[BaseNode], skipped: list[SkippedChunk] | None
+    ) -> AbstractContextManager[list[Chunk]]:
+        """A context manager that gives the chunks, made by `to_chunks`; the `with` block must store them."""
+        return self._stored(lambda: to_chunks(nodes, self.keys, self._following(nodes), skipped, advice=SKIP_ADVICE))
+
+    def _following(self, nodes: Sequence[BaseNode]) -> Places:
+        """Positions that begin, in each source, after the stored nodes or, if some of `nodes` are stored already, at
+        the smallest position of these."""
+        key = self.keys.position
+        nodes = [node for node in nodes if isinstance(node, BaseNode)]
+        own = {
+            node.node_id: source
+            for node in nodes
+            if (source := node_source(node, self.keys)) is not None
+            and (document_start(node) is None or source != node.ref_doc_id)
+            and (key is None or position_in_metadata(node.metadata.get(key)) is None)
+        }
+        self._read(set(own.values()) - self._sources.keys(), nodes)
+        free: dict[str | None, int] = {source: self._sources[source] for source in own.values()}
+        for id, chunk in zip(own, self.store.get(list(own)), strict=True):
+            if chunk is not None and chunk.position is not None:
+                free[own[id]] = min(free[own[id]], chunk.position)
+        return Places(free)
+
+    def _read(self, sources: set[str], nodes: Sequence[BaseNode]) -> None:
+        """Set `_sources`, the next position of each source, from the stored chunks and those that are being stored."""
+        self._sources |= dict.fromkeys(sources, 0)
+        if not sources:
+            return
+        keys = {REF_DOC_ID, SOURCE_KEY, self.keys.source or SOURCE_KEY}
+        # The metadata of source "5" may hold the number 5; one beyond 64 bits cannot be stored.
+        stated = (plain_value(node.metadata.get(key)) for node in nodes for key in keys)
+        numbers = {repr(value): value for value in stated if isinstance(value, (int, float)) and abs(value) < 2**63}
+        conditions = [{key: {"$in": [*sorted(sources), *numbers.values()]}} for key in sorted(keys)]
+        for chunks in chain(pages(self.store, where=parse_filter({"$or": conditions})), self._pending):
+            self._note(chunks)
+
+    def _note(self, chunks: Iterable[Chunk]) -> None:
+        for chunk in chunks:
+            if chunk.source in self._sources and chunk.position is not None:
+                self._sources[chunk.source] = max(self._sources[chunk.source], chunk.position + 1)
+
+
 def _added_metadata(node: BaseNode) -> dict[str, Any]:
     """Metadata to store beside the node's own (an example is at the top of this file). They replace the node's own
-    values under the same keys, except under DOCUMENT_FIELDS.
+    values under the same keys, except under DOCUMENT_FIELDS. Raises InvalidChunk if JSON cannot hold the node.
 
-    The JSON of an index node also holds the node that the index node refers to. If this is a retriever or an engine in
-    place of a node, the JSON holds the `index_id`, but not the object.
-
-    Raises:
-        InvalidChunk: If the node cannot be written as JSON.
+    The JSON of an index node also holds the node that the index node refers to, but no retriever or engine.
     """
     plain, target = _plain(node), node.obj if isinstance(node, IndexNode) else None
     try:
@@ -258,16 +303,12 @@ def without_skipped(nodes: Sequence[BaseNode], skipped: Iterable[SkippedChunk]) 
 def add_embedded(store: Any, nodes: Sequence[BaseNode], chunks: Sequence[Chunk]) -> None:
     """Add each chunk whose node has an embedding to the store, with the embedding as its vector.
 
-    Chunks that the store already holds unchanged are not added again. The first new chunk is also embedded by the
-    store's model, to check that this model made the embeddings.
-
-    Args:
-        store: A `HybridStore`.
-        nodes, chunks: The nodes, and the chunk of each.
+    Chunks that the `HybridStore` already holds unchanged are not added again. The first new chunk is also embedded by
+    the store's model, to check that this model made the embeddings.
 
     Raises:
         InvalidVector: If the embedding and the model's vector of the first new chunk differ in dimension, or have a
-            cosine below SAME_MODEL_COSINE; the message names the node.
+            cosine below SAME_MODEL_COSINE.
     """
     pairs = [(chunk, node.embedding) for chunk, node in zip(chunks, nodes, strict=True) if node.embedding is not None]
     stored = store.get([chunk.id for chunk, _ in pairs])
@@ -285,10 +326,7 @@ def add_embedded(store: Any, nodes: Sequence[BaseNode], chunks: Sequence[Chunk])
 
 
 def node_origin(chunk: Chunk, source_key: str | None) -> Hashable:
-    """A value that all nodes of one document share, in all versions of the document.
-
-    It is `stated_origin` or, if that is None, (text, metadata) of the chunk: then only equal nodes share it.
-    """
+    """`stated_origin` or, if that is None, (text, metadata) of the chunk, which only equal nodes share."""
     stated = stated_origin(chunk.metadata, chunk.metadata.get(REF_DOC_ID), source_key)
     if stated is not None:
         return stated
@@ -332,11 +370,7 @@ def document_of(chunk: Chunk) -> str | None:
 
 
 def to_scored_node(hit: Hit, score: NodeScore = "score") -> NodeWithScore:
-    """A new node with the hit's score or, for `score="relevance"`, with the hit's relevance.
-
-    Raises:
-        SearchUnavailable: If `score` is "relevance" and the hit's relevance is not known.
-    """
+    """A new node with the hit's score or relevance; raises SearchUnavailable if the relevance is not known."""
     if score == "relevance" and hit.relevance is None:
         raise SearchUnavailable(
             "score='relevance': the relevance is not known, because the store answered by BM25 alone and gives no "

@@ -64,31 +64,24 @@ def _node(id: str, text: str, metadata: dict[str, Any]) -> BaseNode:
 
 
 def _as_recorded(chunk: Chunk, node: BaseNode, record: Mapping[str, Any], keys: PlaceKeys) -> Chunk:
-    """`chunk`, which was made of a record's node, with the metadata that the record holds now.
+    """`chunk`, made of a record's node, with the changes that other programs have made in the record's metadata.
 
-    The search text does not change, because the record's vector was made from it.
+    Two differences are no changes: "" in the record for None, and a float that the server has rounded. The search text
+    does not change, because the record's vector was made from it.
     """
     if NODE_CONTENT not in record:
         return chunk
-    now = _current(node.metadata, record)
+    now: dict[str, Any] = {}
+    own = {NODE_ID, START, *NODE_FIELDS}
+    for key, written in node.metadata.items():
+        value = record.get(key)
+        if key in own or same_float(written, value) or (written is None and value in (None, "")):
+            now[key] = written
+        elif key in record:
+            now[key] = value
+    now |= {key: record[key] for key in sorted(record.keys() - node.metadata.keys() - own)}
     if repr(now) == repr(node.metadata):
         return chunk
     changed = to_chunks([node.model_copy(update={"metadata": now})], keys)[0]
     position = chunk.position if changed.position is None else changed.position
     return replace(changed, search_text=chunk.search_text, position=position)
-
-
-def _current(written: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata of a node, with the changes that other programs have made in the record since the node was written.
-
-    The order of the keys stays. Two differences are no changes: "" in the record for None, and a float that the server
-    has rounded. `written` is the metadata in the node's JSON.
-    """
-    found, own = {}, {NODE_ID, START, *NODE_FIELDS}
-    for key, value in written.items():
-        now = record.get(key)
-        if key in own or same_float(value, now) or (value is None and now in (None, "")):
-            found[key] = value
-        elif key in record:
-            found[key] = now
-    return found | {key: record[key] for key in sorted(record.keys() - written.keys() - own)}

@@ -17,8 +17,8 @@ from llama_index.core.vector_stores.types import FilterCondition, FilterOperator
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter
 from umi_common.filters.tree import required
+from umi_common.frameworks.ranking import arm_reply, checked_reply, scores_of_kept
 from umi_common.frameworks.records import PlaceKeys
-from umi_common.frameworks.scores import arm_reply, checked_reply, scores_of_kept
 from umi_common.search.extra_arms import Arm, ArmReply
 from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.types import Chunk, TimeRange

@@ -18,9 +18,9 @@ from umi_common.context.format import Format
 from umi_common.context.tokens.counter import Counter, counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
-from umi_common.frameworks.options import TakesBudget
+from umi_common.frameworks.classes import TakesBudget
+from umi_common.frameworks.ranking import edges_first
 from umi_common.frameworks.records import IDS_KEY, METADATA_ALONE, time_in
-from umi_common.frameworks.scores import edges_first
 from umi_common.search.passages import assemble_for
 from umi_common.search.request import end_of
 from umi_common.types import Chunk, Hit, utf8_text

@@ -9,8 +9,7 @@ from llama_index.core.bridge.pydantic import ConfigDict, PrivateAttr
 
 from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError
-from umi_common.frameworks.options import CheckedFields
-from umi_common.frameworks.threads import in_thread
+from umi_common.frameworks.classes import CheckedFields, in_thread
 from umi_common.protocols import Embedder
 from umi_llamaindex.events import NamedInTraces
 

@@ -21,9 +21,9 @@ from umi_common.context.tokens.counter import counter_for
 from umi_common.context.trim import cut_to_fit
 from umi_common.errors import EmbedderError, FilterError, StoreError
 from umi_common.filters import scope
-from umi_common.frameworks.options import TakesBudget
+from umi_common.frameworks.classes import TakesBudget
 from umi_common.frameworks.records import content_id, time_in
-from umi_common.frameworks.unembedded import add_unembedded, embed_unembedded
+from umi_common.frameworks.writing import add_messages, embed_unembedded
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
 from umi_common.search.request import end_of
@@ -173,10 +173,7 @@ class UmiMemoryBlock(TakesBudget, BaseMemoryBlock[str]):
         """
         store, waiting = self.umi.store, list[Chunk]()
         try:
-            try:
-                store.add(chunks)
-            except EmbedderError as error:
-                add_unembedded(store, chunks, error)
+            if add_messages(store, chunks) is not None:
                 return
         except (EmbedderError, StoreError):
             self._unstored.extend(chunks)

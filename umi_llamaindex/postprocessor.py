@@ -20,8 +20,8 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from pydantic import InstanceOf
 
 from umi_common.embedders import as_embedder, unit_rows
-from umi_common.frameworks.options import CheckedFields
-from umi_common.frameworks.stages import DecayFields, MmrFields, NearDuplicatesFields, NeighboursFields, Ranked
+from umi_common.frameworks.classes import CheckedFields
+from umi_common.frameworks.ranking import DecayFields, MmrFields, NearDuplicatesFields, NeighboursFields, Ranked
 from umi_common.pool import NO_POSITION, Floats, Ints, Vectors
 from umi_common.protocols import Store
 from umi_llamaindex._convert import document_start, node_text

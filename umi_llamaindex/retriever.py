@@ -25,10 +25,9 @@ from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext
 from umi_common.errors import ConfigError, InputError
 from umi_common.filters import Scope, Where, asked_filter
-from umi_common.frameworks.mirror import add_mirrored, copy_mirrored
-from umi_common.frameworks.options import overrides, refuse_factory_options, sections_and_fields
+from umi_common.frameworks.classes import OpensStore, overrides, refuse_factory_options, sections_and_fields
 from umi_common.frameworks.records import PlaceKeys, chroma_collection
-from umi_common.frameworks.retrievers import OpensStore
+from umi_common.frameworks.writing import add_mirrored, copy_mirrored
 from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever, store_settings
 from umi_common.runtime.losses import warn_once

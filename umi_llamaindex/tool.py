@@ -17,7 +17,7 @@ from llama_index.core.tools import AsyncBaseTool, ToolMetadata, ToolOutput
 
 from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import InputError
-from umi_common.frameworks.options import refuse_other_retriever
+from umi_common.frameworks.classes import refuse_other_retriever
 from umi_common.frameworks.tools import TOOL_DESCRIPTION, nothing_found, tool_schema, tool_window, wrong_arguments
 from umi_common.runtime.losses import with_losses
 from umi_common.search.fetch import chunks_beside

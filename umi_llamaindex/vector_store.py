@@ -30,10 +30,8 @@ from umi_common.config import MmrConfig
 from umi_common.embedders.default import unit_rows
 from umi_common.errors import ConfigError, EmptyQuery, InputError, InvalidVector
 from umi_common.filters import Filter, Scope, matches, parse_filter
-from umi_common.frameworks.options import overrides
+from umi_common.frameworks.classes import SharesStore, in_thread, overrides, retriever_over
 from umi_common.frameworks.records import PlaceKeys
-from umi_common.frameworks.retrievers import SharesStore, retriever_over
-from umi_common.frameworks.threads import in_thread
 from umi_common.protocols import Probe, pages
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.guards import ThreadLimiter
@@ -46,6 +44,7 @@ from umi_common.types import Chunk, Hit, utc_now
 from umi_llamaindex._convert import (
     NODE_ID,
     NODE_TYPE,
+    SourceEnds,
     document_of,
     listed,
     of_documents,
@@ -54,7 +53,6 @@ from umi_llamaindex._convert import (
     without_skipped,
 )
 from umi_llamaindex._parts import embed_model_of, llm_of, reranker_of
-from umi_llamaindex._positions import SourceEnds
 from umi_llamaindex.embedding import UmiEmbedding
 from umi_llamaindex.events import NamedInTraces
 from umi_llamaindex.query import NO_TEXT
