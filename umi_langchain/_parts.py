@@ -113,13 +113,7 @@ def _scored(reply: Any, k: int, keys: PlaceKeys) -> ArmReply:
 
 
 def reranker_of(model: Any, keys: PlaceKeys) -> Any:
-    """A document compressor as a reranker of umi; any other model is returned unchanged.
-
-    A compressor is, for example, that of FlashRank or Cohere, or `CrossEncoderReranker`.
-
-    Args:
-        keys: Metadata keys of source, position and time of the documents that the compressor gets.
-    """
+    """A document compressor, such as that of FlashRank or Cohere, as a reranker; any other model stays as it is."""
     return _Compressor(model, keys) if isinstance(model, BaseDocumentCompressor) else model
 
 
@@ -128,10 +122,8 @@ class _Compressor:
         self._model, self._keys = model, keys
 
     def score_chunks(self, query: str, chunks: Sequence[Chunk]) -> list[float]:
-        """The scores by `scores_of_kept`, from `metadata["relevance_score"]` of the documents that are returned.
-
-        The documents are those of a search, but with the texts that are searched (`search_text`), and without a score.
-        """
+        """The scores by `scores_of_kept`, from `metadata["relevance_score"]` of the documents that are returned. The
+        compressor gets the texts that are searched, without a score."""
         documents = [to_document(chunk, self._keys) for chunk in chunks]
         for row, (document, chunk) in enumerate(zip(documents, chunks, strict=True)):
             document.page_content = chunk.indexed_text

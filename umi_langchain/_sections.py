@@ -70,9 +70,7 @@ def _section(
 ) -> list[Chunk]:
     """The section of `found`, in reading order.
 
-    Args:
-        around: `found` and, of the REACH chunks before it and the REACH chunks after it, those that pass `where`, in
-            reading order.
+    `around` is `found` and, of the REACH chunks before it and the REACH chunks after it, those that pass `where`.
     """
     if _value(found, key) is None:
         return [found]

@@ -106,12 +106,8 @@ class UmiCompressor(TakesBudget, BaseDocumentCompressor):
         return [_document(part, filled[int(part.ids[0])], [ids[int(row)] for row in part.ids]) for part in context]
 
     def _with_read_metadata(self, document: Document, in_parts: set[str]) -> Document:
-        """A copy with only the metadata that packing reads: other values may be objects that no chunk can hold.
-
-        Args:
-            in_parts: The result of `sources_in_parts`. Copies of documents of these sources have no start index,
-                because the order of the parts is not known.
-        """
+        """A copy with only the metadata that packing reads: other values may be objects that no chunk can hold. In the
+        sources `in_parts`, the order of the parts is not known, so start indexes are left out."""
         places = (self.source_key, self.position_key, self.time_key, START_INDEX, PAGE)
         read = {*places, self.policy.kind_key, *self.policy.offset_keys, HEAD_KEY, LINE_KEY}
         metadata = {key: value for key, value in document.metadata.items() if key in read}

@@ -177,14 +177,13 @@ class UmiMemoryMiddleware(AgentMiddleware):
     def _remember(self, messages: Sequence[AnyMessage], who: dict[str, str]) -> None:
         """Store the messages that have an id and a text, unless the store holds the id with this text."""
         now = self._now()
-        spoken = [
-            (index, message)
-            for index, message in enumerate(messages)
-            if isinstance(message, (HumanMessage, AIMessage)) and message.id and message_text(message)
-            if MADE_BY_KEY not in message.additional_kwargs
-        ]
         with _warning_if_it_fails("remembering"):
-            chunks = [_chunk(message, who, now, index) for index, message in spoken]
+            chunks = [
+                _chunk(message, who, now, index)
+                for index, message in enumerate(messages)
+                if isinstance(message, (HumanMessage, AIMessage)) and message.id and message_text(message)
+                if MADE_BY_KEY not in message.additional_kwargs
+            ]
             known = self.umi.store.get([chunk.id for chunk in chunks])
             new = [
                 chunk if found is None else replace(chunk, position=found.position, event_time=found.event_time)
@@ -202,23 +201,20 @@ class UmiMemoryMiddleware(AgentMiddleware):
                     self._failure = (error, now)
 
     def _resent(self, chunks: Sequence[Chunk], new: set[str], who: dict[str, str]) -> set[str]:
-        """The ids in `new` of messages that are stored in this thread under another id.
+        """The ids in `new`, which are not stored, of messages that are stored in this thread under another id.
 
         A program without a checkpointer sends the whole conversation each time, and each message then gets a new id.
-        A message is recognised by speaker and text; recognised messages are stored in the same order.
-
-        Args:
-            chunks: The conversation. The user's last message and the messages after it always count as new.
-            new: Ids of chunks that are not stored.
-            who: The result of `_owner`.
+        A message is recognised by speaker and text; recognised messages are stored in the same order. The user's last
+        message and the messages after it always count as new.
         """
         asked = [row for row, chunk in enumerate(chunks) if chunk.metadata[ROLE_KEY] == "user"]
         before = chunks[: asked[-1]] if asked else []
         if not any(chunk.id in new for chunk in before):
             return set()
-        here = scope(**who).where
-        stored = sorted(chain.from_iterable(pages(self.umi.store, where=here)), key=lambda chunk: chunk.position or 0)
-        held = [(chunk.metadata.get(ROLE_KEY), chunk.text) for chunk in stored]
+        stored = chain.from_iterable(pages(self.umi.store, where=scope(**who).where))
+        held = [
+            (chunk.metadata.get(ROLE_KEY), chunk.text) for chunk in sorted(stored, key=lambda each: each.position or 0)
+        ]
         found, at = set(), 0
         for chunk in before:
             said = (chunk.metadata[ROLE_KEY], chunk.text)
@@ -229,10 +225,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
 
 
 def _query_and_history(messages: Sequence[AnyMessage]) -> tuple[str, list[AnyMessage]]:
-    """(text of the user's last message, messages of user and model before it that have a text).
-
-    ("", []) if the user has sent no message.
-    """
+    """(text of the user's last message, "" if there is none; messages of user and model before it with a text)."""
     spoken = [message for message in messages if isinstance(message, (HumanMessage, AIMessage))]
     asked = [index for index, message in enumerate(spoken) if isinstance(message, HumanMessage)]
     if not asked:

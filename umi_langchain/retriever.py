@@ -339,10 +339,9 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     aadd_documents = in_thread("add_documents")
 
     def delete(self, ids: Sequence[str] | None = None, *, where: Where = None) -> bool:
-        """Remove documents, and return True.
+        """Remove the documents that have one of the ids, if ids are given, and pass the filter, if one is given.
 
-        If `ids` is given, only documents with one of the ids are removed; if `where` is given, only documents that pass
-        it. Documents that do not pass the retriever's filter are never removed. Unknown ids are ignored.
+        Returns True. Documents that do not pass the retriever's filter are never removed. Unknown ids are ignored.
 
         Raises:
             InputError: If neither ids nor a filter is given.
@@ -408,29 +407,27 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     ) -> list[Document]:
         asked = self.core_options(options)
         umi = self._found or self.umi
-        return self._answer(searched(umi.search, run_manager.get_child(), end_of(query), **asked), asked)
+        return self.documents(
+            self.sections(searched(umi.search, run_manager.get_child(), end_of(query), **asked), asked)
+        )
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
         own = partial(overrides, self, UmiRetriever)
         if own("_get_relevant_documents") and not own("_aget_relevant_documents"):
-            find = partial(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), **options)
-            return await asyncio.to_thread(find)
+            sync = run_manager.get_sync()
+            return await asyncio.to_thread(self._get_relevant_documents, query, run_manager=sync, **options)
         asked = self.core_options(options)
         umi = self._found or self.umi
         result = await asearched(umi.asearch, run_manager.get_child(), end_of(query), **asked)
         await asyncio.sleep(0)  # lets the event loop run other tasks between the answers of a batch
-        return self.documents(result) if self.whole is None else await asyncio.to_thread(self._answer, result, asked)
-
-    def _answer(self, result: SearchResult, asked: Mapping[str, Any]) -> list[Document]:
-        return self.documents(self.sections(result, asked))
+        if self.whole is not None:
+            result = await asyncio.to_thread(self.sections, result, asked)
+        return self.documents(result)
 
     def sections(self, result: SearchResult, asked: Mapping[str, Any]) -> SearchResult:
-        """The result with sections in place of chunks if `whole` is set, else `result`.
-
-        `asked` are the options of the search (`core_options`).
-        """
+        """The result of a search with these `core_options`, with sections in place of chunks if `whole` is set."""
         if self.whole is None:
             return result
         return with_sections(result, self.umi.store, self.whole, asked["where"], asked["time_range"])
@@ -450,11 +447,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     def core_options(self, options: Mapping[str, object]) -> dict[str, Any]:
         """The arguments of `DualRetriever.search` for the options of a call; missing ones are the retriever's own.
 
-        Raises:
-            TypeError: If an option is unknown.
-            InvalidLimit: If `k` is outside 1..100.
-            FilterError, InvalidTimeRange: If the filter or the time range is not valid.
-            InputError: If `history` is no list of messages.
+        An unknown option raises TypeError; a wrong one InvalidLimit, FilterError, InvalidTimeRange or InputError.
         """
         refuse_unknown_options(options, CallOptions.__annotations__, TypeError)
         asked: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
@@ -473,8 +466,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         return Scope(asked_filter(self.filter)).narrow(asked_filter(asked))
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
-        embedder = getattr(self.umi.store, "embedder", None)
         params = LangSmithRetrieverParams(ls_retriever_name="umi", ls_vector_store_provider="umi")
-        if embedder is not None:
+        if (embedder := getattr(self.umi.store, "embedder", None)) is not None:
             params["ls_embedding_model"] = embedder.name
         return params

@@ -53,13 +53,10 @@ class UmiTranslator(Visitor):
         return {comparison.attribute: {f"${name}": value}}
 
     def visit_structured_query(self, structured_query: StructuredQuery) -> tuple[str, dict[str, Any]]:
-        """(text to search for, options of the search).
+        """(text to search for, options of the search); raises FilterError if a comparator cannot take its value.
 
         A limit above LIMIT_MAX, the largest that a search for a text accepts, is lowered in `structured_query`, where
         LangChain reads it. Without a text, the documents that pass the filter are listed, up to any limit.
-
-        Raises:
-            FilterError: If a comparator cannot take its value.
         """
         asked = None if structured_query.filter is None else structured_query.filter.accept(self)
         where = self._scope.narrow(asked)

@@ -71,11 +71,8 @@ LOCKS = 64
 
 
 class _ItemLocks:
-    """Locks for the items of one store.
-
-    A write holds the locks of its items. A read that sets a new expiry holds them too: it stores the items again, and
-    must not overwrite a value that was written meanwhile.
-    """
+    """Locks for the items of one store. A write holds the locks of its items. So does a read that sets a new expiry: it
+    stores the items again, and must not overwrite a value that was written meanwhile."""
 
     _locks: list[Lock]
 
@@ -214,10 +211,7 @@ class UmiStore(Closing, BaseStore):
                 yield chunk
 
     def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        """The namespaces that match the conditions, sorted.
-
-        Each step reads one item, and continues after all possible ids of the item's namespace.
-        """
+        """The namespaces that match the conditions, sorted."""
         conditions = op.match_conditions or ()
         found: set[Namespace] = set()
         start = after = ID_PREFIX + _text_of(_shared_prefix(conditions))
@@ -226,7 +220,7 @@ class UmiStore(Closing, BaseStore):
             if not page[0].id.startswith(start):
                 break
             namespace = _namespace_of(page[0])
-            # Greater than all ids of this namespace: in them "." follows, and "/" is the next character after ".".
+            # Go on after all possible ids of this namespace: in them "." follows, and "/" is the character after ".".
             after = f"{ID_PREFIX}{_text_of(namespace)}/"
             if all(_fits(condition, namespace) for condition in conditions):
                 found.add(namespace[: op.max_depth])
@@ -284,7 +278,11 @@ class UmiStore(Closing, BaseStore):
             return
         with self._locks.held(ids):
             chunks = [chunk for chunk in store.get(ids) if chunk is not None and TTL_KEY in chunk.metadata]
-            later = [_with_new_expiry(chunk, self._now()) for chunk in chunks]
+            ends = [self._now().timestamp() + 60 * float(chunk.metadata[TTL_KEY]) for chunk in chunks]  # type: ignore[arg-type]
+            later = [
+                replace(chunk, metadata={**chunk.metadata, EXPIRES_KEY: end})
+                for chunk, end in zip(chunks, ends, strict=True)
+            ]
             store.add(later, vectors=store.vectors([chunk.id for chunk in later]))
 
     def _now(self) -> datetime:
@@ -365,12 +363,6 @@ def _fields_of(chunk: Chunk) -> dict[str, Any]:
     }
 
 
-def _with_new_expiry(chunk: Chunk, now: datetime) -> Chunk:
-    minutes = chunk.metadata[TTL_KEY]
-    assert isinstance(minutes, float)  # `_chunk` sets it
-    return replace(chunk, metadata={**chunk.metadata, EXPIRES_KEY: now.timestamp() + 60 * minutes})
-
-
 def _within(namespace: Namespace) -> Iterator[Filter]:
     """Yield the conditions that only items of a namespace and of the namespaces below it pass; none for ()."""
     text = _text_of(namespace)
@@ -398,11 +390,7 @@ def _fits(condition: MatchCondition, namespace: Namespace) -> bool:
 
 
 def _conditions(asked: Mapping[str, Any] | None, name: str = "value") -> Iterator[Filter]:
-    """Yield the conditions of a LangGraph filter as conditions on the metadata that `_leaves` makes.
-
-    Raises:
-        FilterError: If an operator is unknown or cannot take its value, or if an operator is given in place of a key.
-    """
+    """Yield the conditions of a LangGraph filter as conditions on the metadata that `_leaves` makes."""
     if not isinstance(asked, (Mapping, type(None))):
         raise FilterError(f'filter {asked!r:.80} is {type(asked).__name__}; expected a dict such as {{"kind": "food"}}')
     for key, value in (asked or {}).items():
@@ -416,11 +404,8 @@ def _conditions(asked: Mapping[str, Any] | None, name: str = "value") -> Iterato
 
 
 def _leaves(name: str, value: object) -> dict[str, Any]:
-    """Path -> value, for `value` itself under the path `name`, and for all its parts.
-
-    A part that a filter cannot compare, such as a dict, gets the value NESTED, so that a filter sees that the path
-    exists.
-    """
+    """Path -> value, for `value` itself under the path `name`, and for all its parts. A part that a filter cannot
+    compare, such as a dict, gets the value NESTED, so that a filter sees that the path exists."""
     if isinstance(value, dict):
         found: dict[str, Any] = {name: NESTED}
         for key, part in value.items():

@@ -183,10 +183,7 @@ def create_umi_context(
 def _packed(
     retriever: UmiRetriever, found: SearchResult, options: dict[str, Any], packing: dict[str, Any]
 ) -> tuple[str, SearchResult]:
-    """(text of a context, the result that it shows, with sections in place of chunks if `retriever.whole` is set).
-
-    `options` are those of the search, from `core_options`; `packing` is `budget`, `policy` and `counter`.
-    """
+    """(text of a context, the result that it shows, with sections in place of chunks if `retriever.whole` is set)."""
     limits, layout = asked_assembly(retriever.umi.config.assembly, packing["budget"], packing["policy"])
     layout = layout if retriever.whole is None else replace(layout, neighbours=0)  # a section holds the neighbours
     around, lost = chunks_beside(retriever.umi.store, found.ids, layout, options["where"], options["time_range"])

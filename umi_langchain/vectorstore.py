@@ -41,8 +41,7 @@ from umi_langchain.retriever import CallOptions, UmiRetriever
 log = logging.getLogger("umi")
 
 SEARCHES = ("similarity_search", "max_marginal_relevance_search")
-"""Beginnings of the names of the synchronous search methods, such as `similarity_search_by_vector`. With a prefixed "a"
-they are the names of the asynchronous methods."""
+"""Beginnings of the names of the synchronous search methods, such as `similarity_search_by_vector`."""
 WRITE_OPTIONS = ("ids", "search_text", "show_progress", "batch_size", "current_time")
 """Options of `add_documents`."""
 
@@ -134,7 +133,6 @@ class UmiVectorStore(SharesStore, VectorStore):
         return cls.from_documents(as_documents(texts, metadatas, ids), embedding, **options)
 
     afrom_texts = classmethod(in_thread("from_texts"))
-    """`from_texts` in a thread."""
 
     @classmethod
     def from_documents(
@@ -155,7 +153,6 @@ class UmiVectorStore(SharesStore, VectorStore):
         return made
 
     afrom_documents = classmethod(in_thread("from_documents"))
-    """`from_documents` in a thread."""
 
     def retriever(self, **options: Any) -> UmiRetriever:
         """A `UmiRetriever` over this store; options are its fields, such as `k`, `filter` and `deep_search`.
@@ -170,11 +167,7 @@ class UmiVectorStore(SharesStore, VectorStore):
         return made
 
     def as_retriever(self, **options: Any) -> VectorStoreRetriever:
-        """A `VectorStoreRetriever` over this store; options are its fields, such as `search_type` and `search_kwargs`.
-
-        Raises:
-            TypeError: If an option is unknown; LangChain would ignore it.
-        """
+        """A `VectorStoreRetriever` over this store; options are its fields. An unknown option raises TypeError."""
         unknown = sorted(set(options) - set(VectorStoreRetriever.model_fields))
         if unknown:
             raise TypeError(
@@ -225,7 +218,6 @@ class UmiVectorStore(SharesStore, VectorStore):
         )
 
     aadd_documents = in_thread("add_documents")
-    """`add_documents` in a thread."""
 
     def add_texts(
         self,
@@ -237,8 +229,7 @@ class UmiVectorStore(SharesStore, VectorStore):
         """`add_documents` for texts; `metadatas` and `ids` are aligned with them."""
         return self.add_documents(as_documents(texts, metadatas, ids), **options)
 
-    aadd_texts = in_thread("add_texts")
-    """`add_texts` in a thread. LangChain's own drops texts that have no id, and all texts of an iterator."""
+    aadd_texts = in_thread("add_texts")  # LangChain's own drops texts that have no id, and all texts of an iterator
 
     def delete(self, ids: list[str] | None = None, *, where: Where = None, **options: Any) -> bool:
         """Remove documents by id or by filter, and return True.
@@ -354,18 +345,16 @@ class UmiVectorStore(SharesStore, VectorStore):
         return self.max_marginal_relevance_search("", k, fetch_k, lambda_mult, filter, **options)
 
     def _search(self, umi: DualRetriever, query: str, k: int, filter: Where, options: dict[str, Any]) -> SearchResult:
-        query = end_of(query)
         if _is_listing(query, options):
             return self._listed(k, filter, **options)
-        return umi.search(query, **_asked(k, filter, options))
+        return umi.search(end_of(query), **_asked(k, filter, options))
 
     async def _asearch(
         self, umi: DualRetriever, query: str, k: int, filter: Where, options: dict[str, Any]
     ) -> SearchResult:
-        query = end_of(query)
         if _is_listing(query, options):
             return await asyncio.to_thread(self._listed, k, filter, **options)
-        return await umi.asearch(query, **_asked(k, filter, options))
+        return await umi.asearch(end_of(query), **_asked(k, filter, options))
 
     def _listed(
         self, k: Any, filter: Where, *, now: datetime | None = None, on_stage: object = None, **options: Any
@@ -396,9 +385,8 @@ class UmiVectorStore(SharesStore, VectorStore):
     def _relevant(self, result: SearchResult) -> list[tuple[Document, float]]:
         """Documents with their relevance, 0..1, best first.
 
-        Raises:
-            SearchUnavailable: If the dense arm did not answer: without it, the relevances do not fit a threshold that
-                was chosen for both arms.
+        SearchUnavailable is raised if the dense arm did not answer: without it, the relevances do not fit a threshold
+        that was chosen for both arms.
         """
         if result.mode == "text" or result.answerable is None:
             lost = "; ".join(f"{loss.part}: {loss.reason}" for loss in result.degraded) or "the strategy is 'text'"
@@ -430,7 +418,7 @@ def _vector_only(embedding: list[float], options: dict[str, Any]) -> dict[str, A
 
 def _is_listing(query: str, options: dict[str, Any]) -> bool:
     """Whether the query is blank and no vector is given: then documents are listed by id, not searched."""
-    return not query.strip() and options.get("query_vector") is None
+    return not end_of(query).strip() and options.get("query_vector") is None
 
 
 def _asked(k: int, filter: Where, options: dict[str, Any]) -> dict[str, Any]:
@@ -453,10 +441,8 @@ class StoreEmbeddings(Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """The vectors of texts to be stored, n lists of dim numbers."""
-        rows: list[list[float]] = self.umi_embedder.embed_documents(texts).tolist()
-        return rows
+        return self.umi_embedder.embed_documents(texts).tolist()  # type: ignore[no-any-return]
 
     def embed_query(self, text: str) -> list[float]:
         """The vector of a query, dim numbers."""
-        row: list[float] = self.umi_embedder.embed_queries([text])[0].tolist()
-        return row
+        return self.umi_embedder.embed_queries([text])[0].tolist()  # type: ignore[no-any-return]

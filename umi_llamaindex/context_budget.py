@@ -105,11 +105,8 @@ class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
         return layout.nodes(packed(layout).parts)
 
     def _hits(self, items: Sequence[NodeWithScore]) -> tuple[list[Hit], Mapping[str, list[Chunk]]]:
-        """(the nodes as hits, the chunks of the store beside each hit).
-
-        A node that the store holds with the same text is replaced by the store's chunk, whose source and position say
-        which chunks are beside it.
-        """
+        """(the nodes as hits, the chunks of the store beside each hit). A node that the store holds with the same text
+        is replaced by the store's chunk, whose source and position say which chunks are beside it."""
         scores = scores_of(items)
         if (np.diff(scores) > 0).any():  # sorted by something else, such as MMR: ranks replace the scores
             scores = 1.0 / np.arange(1, len(items) + 1)
@@ -124,10 +121,8 @@ class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
             if self.policy.neighbours:
                 ids = [chunk.id for chunk in chunks]
                 around = self.store.neighbours(ids, reach=self.policy.neighbours, where=parse_filter(self.where))
-        hits = [
-            Hit(chunk, float(score), rank) for rank, (chunk, score) in enumerate(zip(chunks, scores, strict=True), 1)
-        ]
-        return hits, around
+        ranked = enumerate(zip(chunks, scores, strict=True), start=1)
+        return [Hit(chunk, float(score), rank) for rank, (chunk, score) in ranked], around
 
     def _chunk(self, item: NodeWithScore, position: int | None) -> Chunk:
         """A chunk with the fields of a node that assembly uses."""
@@ -146,11 +141,8 @@ class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
 
 
 def _positions(items: Sequence[NodeWithScore]) -> list[int | None]:
-    """The positions of the nodes by `positions_of`.
-
-    In a document in which a node lies within another, as after two splitters, the positions are the nodes' starts. With
-    these, text that the nodes share is shown once.
-    """
+    """The positions of the nodes by `positions_of`. In a document in which a node lies within another, as after two
+    splitters, they are the nodes' starts, with which text that the nodes share is shown once."""
     spans: dict[str | None, list[tuple[int, int]]] = {}
     starts = [document_start(item.node) for item in items]
     for item, start in zip(items, starts, strict=True):
@@ -200,10 +192,7 @@ class _NodeFormat(Format):
         return self._items[id].node if id in self._items else to_node(self._neighbours[id])
 
     def _node(self, part: ContextPart) -> NodeWithScore:
-        """The node of a part: a copy of the part's first node, with the part's text.
-
-        If the part is one node with unchanged text, and its metadata is not hidden, it is this node itself.
-        """
+        """The node of a part: the part's first node, or a copy with the part's text."""
         scores = [self._items[id].score for id in part.ids if id in self._items]
         score = max((score for score in scores if score is not None), default=part.score)
         first = self._node_of(part.ids[0])
@@ -215,10 +204,7 @@ class _NodeFormat(Format):
 
 def _with_text_of(part: ContextPart, first: BaseNode, last: BaseNode) -> BaseNode:
     """A copy of a part's first node, with the part's text, and the place of this text in the document if it is known.
-
-    Args:
-        first, last: The nodes of the part's first and last chunk.
-    """
+    `last` is the node of the part's last chunk."""
     changes: dict[str, Any] = {"embedding": None}
     if len(part.ids) > 1:
         changes["metadata"] = {**first.metadata, IDS_KEY: list(part.ids)}

@@ -43,11 +43,8 @@ class UmiEmbedding(NamedInTraces, CheckedFields, BaseEmbedding):
         return self._embedder if type(self) is UmiEmbedding else None
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for pickle, which pipelines with several processes use.
-
-        Raises:
-            ConfigError: If the embedder cannot be pickled; LlamaIndex would omit it without an error.
-        """
+        """The state for pickle, which pipelines with several processes use. ConfigError is raised if the embedder
+        cannot be pickled; LlamaIndex would omit it without an error."""
         state: dict[str, Any] = super().__getstate__()
         if "_embedder" not in state["__pydantic_private__"]:
             raise ConfigError(
@@ -63,14 +60,11 @@ class UmiEmbedding(NamedInTraces, CheckedFields, BaseEmbedding):
         return self._get_text_embeddings([text])[0]
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        rows: list[list[float]] = self._embedder.embed_documents(texts).tolist()
-        return rows
+        return self._embedder.embed_documents(texts).tolist()  # type: ignore[no-any-return]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return self._embedder.embed_queries([query])[0].tolist()  # type: ignore[no-any-return]
 
     _aget_text_embedding = in_thread("_get_text_embedding")
     _aget_text_embeddings = in_thread("_get_text_embeddings")
-
-    def _get_query_embedding(self, query: str) -> list[float]:
-        row: list[float] = self._embedder.embed_queries([query])[0].tolist()
-        return row
-
     _aget_query_embedding = in_thread("_get_query_embedding")

@@ -158,18 +158,15 @@ class UmiMemoryBlock(TakesBudget, BaseMemoryBlock[str]):
         for message in messages:
             session = message.additional_kwargs.get(SESSION_KEY) if session_id is None else session_id
             metadata = self._shared_metadata(session)
-            text = chat_text(message)
-            if text:
+            if text := chat_text(message):
                 chunks.append(self._chunk(message, text, metadata, now))
         self._store(chunks)
 
     def _store(self, chunks: list[Chunk]) -> None:
         """Store chunks, then the messages in `_unstored`, and embed the user's messages that have no vectors.
 
-        If the embedder fails, the chunks are stored without vectors, and nothing else is done.
-
-        Raises:
-            EmbedderError, StoreError: If the chunks could not be stored; they are added to `_unstored`.
+        If the embedder fails, the chunks are stored without vectors, and nothing else is done. Chunks that could not be
+        stored are added to `_unstored`, and the error is raised.
         """
         store, waiting = self.umi.store, list[Chunk]()
         try:

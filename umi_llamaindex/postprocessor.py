@@ -48,8 +48,7 @@ class _Stage(NamedInTraces, CheckedFields, BaseNodePostprocessor):
 
     @abstractmethod
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
-        """(indices of the nodes to return, in their order; new scores (n,) by index, None: the given ones) for n nodes
-        with `scores` (n,) >= 0; `bundle` is None if no query was given."""
+        """The result for n nodes with scores (n,) >= 0; see `Ranked`."""
 
 
 class UmiNeighbours(NeighboursFields, _Stage):
@@ -138,11 +137,8 @@ class UmiPostprocessor(NamedInTraces, CheckedFields, BaseNodePostprocessor):
 
 
 def scores_of(items: Sequence[NodeWithScore]) -> Floats:
-    """(n,) scores >= 0 of the nodes.
-
-    A node without a finite score gets 0. If a score is negative, the smallest score is subtracted from all finite
-    scores. If no node has a finite score, the scores are 1 / rank, rank from 1.
-    """
+    """(n,) scores >= 0 of the nodes, 0 for a node without a finite score. If a score is negative, the smallest is
+    subtracted from all finite scores. If no node has a finite score, the scores are 1 / rank, rank from 1."""
     given = np.array([np.nan if item.score is None else item.score for item in items], dtype=np.float64)
     known = np.isfinite(given)
     if not known.any():
@@ -154,12 +150,8 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
     """(n, dim) rows of length 1, one for each node.
 
     The rows are the nodes' embeddings, if all nodes have one and the dimensions are equal; else the store's vectors, if
-    the store has one for each node; else the vectors that `embed_model` makes of the nodes' texts.
-
-    Args:
-        embed_model: Any model that umi accepts; None: umi's built-in model. If the model or the store fails, the result
-            is (n, 1) zeros, which are similar to nothing, and a warning is logged.
-        store: The store that the nodes come from; None: not known.
+    the store has one for each node; else the vectors that `embed_model` makes of the nodes' texts. If the model or the
+    store fails, the result is (n, 1) zeros, which are similar to nothing, and a warning is logged.
     """
     own = [item.node.embedding for item in items]
     if all(own) and len({len(vector) for vector in own if vector is not None}) == 1:
@@ -177,13 +169,10 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
 def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> Ints:
     """(n,) positions of the nodes, from 0. Positions of adjacent nodes differ by 1, all others by more than 1.
 
-    A run of nodes in which each follows the one before has rising positions; of nodes in a circle, the first and the
-    last count as not adjacent. Runs are ordered by the start of their first node in the document. If a node occurs
-    several times in `items`, all but the last have NO_POSITION.
-
-    Args:
-        store: Its `neighbours` are the adjacent nodes. None: adjacent nodes are found by the relationships PREVIOUS and
-            NEXT of the nodes.
+    Nodes are adjacent by `store.neighbours` or, without a store, by their relationships PREVIOUS and NEXT. A run of
+    nodes in which each follows the one before has rising positions; of nodes in a circle, the first and the last count
+    as not adjacent. Runs are ordered by the start of their first node in the document. If a node occurs several times
+    in `items`, all but the last have NO_POSITION.
     """
     rows = {item.node.node_id: row for row, item in enumerate(items)}
     after = _links(items) if store is None else _links_in(store, list(rows))

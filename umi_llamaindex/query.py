@@ -60,11 +60,7 @@ class UmiQuery(QueryBundle):
 
 
 def query_text(bundle: QueryBundle) -> str:
-    """The query's text without the text that a `RetrieverTool` puts around it, cut by `end_of`; "" if it is blank.
-
-    Raises:
-        InputError: If the bundle's `query_str` is not a string.
-    """
+    """The query's text without the text that a `RetrieverTool` puts around it, cut by `end_of`; "" if it is blank."""
     text = bundle.query_str
     wrapped = TOOL_INPUT.match(text) if isinstance(text, str) else None
     return end_of(text if wrapped is None else wrapped[1]).strip()
@@ -77,11 +73,7 @@ def defines_vector(bundle: QueryBundle) -> bool:
 
 def history_texts(history: Sequence[str | ChatMessage] | None) -> tuple[str, ...]:
     """The texts of a conversation, in characters that UTF-8 can hold. A message becomes "role: text"; messages without
-    text are left out.
-
-    Raises:
-        InputError: If `history` is no list or other ordered iterable, or an item is neither a string nor a ChatMessage.
-    """
+    text are left out. Raises InputError if `history` is unordered, or an item is neither a string nor a message."""
     if history is None:
         return ()
     if not is_ordered(history):

@@ -325,16 +325,9 @@ class UmiRetriever(OpensStore, BaseRetriever):
             InvalidLimit: If `similarity_top_k` is outside 1..100.
         """
         sections, fields = sections_and_fields(options)
-        umi = DualRetriever(
-            store,
-            rewriter=llm_of(llm),
-            reranker=reranker_of(reranker),
-            arms=arms_of(arms, as_arm),
-            config=store_settings(store).replaced(**sections),
-        )
-        if similarity_top_k is not None:
-            fields["similarity_top_k"] = similarity_top_k
-        return cls(umi, **fields)
+        config, model = store_settings(store).replaced(**sections), reranker_of(reranker)
+        umi = DualRetriever(store, rewriter=llm_of(llm), reranker=model, arms=arms_of(arms, as_arm), config=config)
+        return cls(umi, **fields if similarity_top_k is None else {**fields, "similarity_top_k": similarity_top_k})
 
     @classmethod
     def _own_options(cls) -> list[str]:
@@ -367,7 +360,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         Raises:
             InputError: If `queries` is no list.
         """
-        bundles = _bundles(queries)
+        bundles = _as_bundles(queries)
         if overrides(self, UmiRetriever, "_retrieve", "search"):
             return [self.retrieve(bundle) for bundle in bundles]
         answers: dict[int, SearchResult] = {}
@@ -377,7 +370,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
 
     async def abatch(self, queries: Sequence[str | QueryBundle]) -> list[list[NodeWithScore]]:
         """`batch` for an event loop."""
-        bundles = _bundles(queries)
+        bundles = _as_bundles(queries)
         if overrides(self, UmiRetriever, "_retrieve", "_aretrieve", "asearch"):
             return [await self.aretrieve(bundle) for bundle in bundles]
         answers: dict[int, SearchResult] = {}
@@ -426,7 +419,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         return self._nodes_with_events(await self.asearch(query_bundle))
 
     def _answering(self, result: SearchResult | None) -> Self:
-        """A copy that returns this result for any query; for None one that searches, as for a query in no group."""
+        """A copy that returns this result for any query; for None one that searches."""
         other = copy.copy(self)
         other._found = result
         return other
@@ -436,10 +429,8 @@ class UmiRetriever(OpensStore, BaseRetriever):
         return self.nodes(result)
 
     def _groups(self, bundles: Sequence[QueryBundle]) -> Iterator[tuple[list[int], list[str], dict[str, Any]]]:
-        """Yield groups of queries with equal options, as (indices of the queries, their texts, options).
-
-        Queries that define a vector, and blank queries, are in no group.
-        """
+        """Yield groups of queries with equal options, as (indices of the queries, their texts, options). Queries that
+        define a vector, and blank queries, are in no group."""
         options = [self._options(bundle) for bundle in bundles]
         remaining = [row for row, bundle in enumerate(bundles) if query_text(bundle) and not defines_vector(bundle)]
         while remaining:
@@ -475,22 +466,16 @@ class UmiRetriever(OpensStore, BaseRetriever):
         }
 
     def _is_blank(self, bundle: QueryBundle) -> bool:
-        """Whether a query has neither text nor vector; chat engines may send one. Logs one warning per process.
-
-        Raises:
-            FilterError, InputError, InvalidTimeRange: If an option of a blank query is wrong.
-        """
+        """Whether a query has neither text nor vector; chat engines may send one. Logs one warning per process."""
         if query_text(bundle) or defines_vector(bundle):
             return False
-        self._options(bundle)
+        self._options(bundle)  # raises if an option is wrong
         warn_once("query", "blank", BLANK_QUERY)
         return True
 
     def _query_vector(self, bundle: QueryBundle) -> Any:
-        """(dim,) the bundle's `embedding` or the mean vector of its `custom_embedding_strs`.
-
-        None: the bundle has neither, or the embedder failed; then `DualRetriever` embeds the query's text.
-        """
+        """(dim,) the bundle's `embedding` or the mean vector of its `custom_embedding_strs`; None: it has neither, or
+        the embedder failed."""
         embedder: Embedder | None = getattr(self.umi.store, "embedder", None)
         if bundle.embedding is not None or not bundle.custom_embedding_strs or embedder is None:
             return bundle.embedding
@@ -520,7 +505,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
             self.umi.reconfigure(rewrite={"template": template})
 
 
-def _bundles(queries: Sequence[str | QueryBundle]) -> list[QueryBundle]:
+def _as_bundles(queries: Sequence[str | QueryBundle]) -> list[QueryBundle]:
     refuse_unlisted(queries, "queries")
     return [_as_bundle(query) for query in queries]
 

@@ -164,11 +164,7 @@ def _names(chunk: Chunk) -> list[str | None]:
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by name. The positional argument, else the argument `input`, is the query.
-
-    Raises:
-        TypeError: If there are several positional arguments.
-    """
+    """The arguments of a call by name. The positional argument, else the argument `input`, is the query."""
     if len(args) > 1:
         raise TypeError(f"tool(..., {args[1]!r:.40}): only the query goes without a name; name it: limit=3")
     named = dict(kwargs)

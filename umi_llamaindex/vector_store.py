@@ -59,16 +59,15 @@ from umi_llamaindex.query import NO_TEXT
 from umi_llamaindex.retriever import UmiRetriever
 
 COPIES_CHECKED = 3
-"""Number of nodes of one `add` whose texts are looked up in the store, to detect nodes that are added again under new
-ids. A few are enough, because a second run adds every text again."""
+"""Number of nodes of one `add` that are looked up in the store, to detect nodes that are added again under new ids. A
+few are enough, because a second run adds every text again."""
 COPY_CANDIDATES = 10
 """Number of stored chunks, the best by BM25, with which the text of each of these nodes is compared."""
 MODEL_CHECKED = 3
 """Number of stored nodes whose vectors are compared with the vectors that the store's model makes of their texts."""
 OTHER_MODEL_COSINE = 0.3
-"""If the cosines of all MODEL_CHECKED nodes are lower, another model made their vectors. Vectors of two models have
-cosines around 0. Vectors of one model have larger cosines, even if the model embedded another part of the node than the
-text that umi indexes."""
+"""If the cosines of all MODEL_CHECKED nodes are lower, another model made their vectors: cosines of two models are
+around 0. Those of one model are larger, even if it embedded another part of the node than the text that umi indexes."""
 ONE_MODEL = (
     "give the index or pipeline embed_model=store.embed_model, or open the store with the model of the index or "
     "pipeline: UmiVectorStore(embed_model)"
@@ -172,11 +171,8 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         self._ends = SourceEnds(self.client, self._keys)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for pickle. The process that loads it opens the directory of the store.
-
-        Raises:
-            ConfigError: If the store cannot be pickled; LlamaIndex would omit it without an error.
-        """
+        """The state for pickle. The process that loads it opens the directory of the store. ConfigError is raised if
+        the store cannot be pickled; LlamaIndex would omit it without an error."""
         state: dict[str, Any] = super().__getstate__()
         if "_umi" not in state["__pydantic_private__"]:
             raise ConfigError(
@@ -273,10 +269,8 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         self._objects |= engines
 
     def _warn_of_another_model(self) -> None:
-        """Log one warning if another model than the store's made the stored vectors.
-
-        `add` accepts vectors of another model, because an index that embeds queries with that model finds the nodes.
-        """
+        """Log one warning if another model than the store's made the stored vectors. `add` accepts these, because an
+        index that embeds queries with that model finds the nodes."""
         chunks = [] if self._model_checked else self.client.scan(limit=MODEL_CHECKED)
         if not chunks:
             return
@@ -293,10 +287,8 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
             )
 
     def _holds_copies(self, chunks: Sequence[Chunk]) -> bool:
-        """Whether the store holds the text of one of COPIES_CHECKED chunks under another id.
-
-        This happens if nodes are added again, because a splitter makes new ids in each run.
-        """
+        """Whether the store holds the text of one of COPIES_CHECKED chunks under another id, because nodes are added
+        again: a splitter makes new ids in each run."""
         if not len(self.client):
             return False
         ids, now = {chunk.id for chunk in chunks}, utc_now()
@@ -335,8 +327,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
 
         Raises:
             InputError: If neither ids nor a filter is given.
-            ConfigError: If another argument is given: the caller may mean it as a condition, and ignoring it would
-                remove more nodes.
+            ConfigError: If another argument is given, as for `delete`.
         """
         refuse_unknown_options(delete_kwargs, ("node_ids", "filters"), ConfigError)
         where = parse_filter(filters)
@@ -406,10 +397,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
     ) -> tuple[str, dict[str, Any], dict[str, Any]]:
         """(query text, options of `DualRetriever.search`, changes of `UmiConfig` for this query); raises as `query`.
 
-        The query text is "" for a blank query, and NO_TEXT for a query that has only a vector.
-
-        Args:
-            extras: The arguments EXTRAS. Nodes must pass the filter `where` and the query's filters.
+        The query text is "" for a blank query, and NO_TEXT for a query that has only a vector. `extras` are EXTRAS.
         """
         refuse_unknown_options(extras, EXTRAS, ConfigError)
         strategy, changes = _mode_settings(query, extras)
@@ -433,10 +421,10 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         return NO_TEXT if by_vector else end_of("" if text is None else text.strip()), options, changes
 
     def _is_index_list(self, ids: list[str]) -> bool:
-        """Whether the node ids of a query are an index list: of each id, the stored node is an image or index node.
+        """Whether the node ids of a query are an index list: each stored one is that of an image or index node.
 
         A `VectorStoreIndex` over a store with text sends its index list when it means any node of the store. The list
-        may also hold ids of removed nodes. Ids of stored image and index nodes are added to `_listed`.
+        may also hold ids of removed nodes.
         """
         unknown = [id for id in ids if id not in self._listed]
         for start in range(0, len(unknown), IDS_READ):
@@ -495,13 +483,11 @@ def _mmr(query: VectorStoreQuery, extras: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _filter_of(query: VectorStoreQuery, where: Any) -> Filter | None:
-    conditions: list[Any] = [query.filters, where]
-    if query.doc_ids is not None:
-        conditions.append(of_documents(query.doc_ids))
-    if query.node_ids:  # VectorStoreIndex sends an empty list for "any node"
-        conditions.append({NODE_ID: {"$in": query.node_ids}})
+    """The conjunction of the query's filters, ids of documents and nodes, and `where`."""
+    documents = None if query.doc_ids is None else of_documents(query.doc_ids)
+    nodes = {NODE_ID: {"$in": query.node_ids}} if query.node_ids else None  # VectorStoreIndex sends [] for "any node"
     every: Filter | None = None
-    for condition in conditions:
+    for condition in (query.filters, where, documents, nodes):
         every = Scope(every).narrow(condition)
     return every
 
@@ -510,9 +496,6 @@ def _vectors(nodes: Sequence[BaseNode], chunks: Sequence[Chunk], store: HybridSt
     """The vectors of the nodes: their embeddings, and vectors of the store's model for nodes without an embedding.
 
     None: no node has an embedding, so the store embeds all.
-
-    Args:
-        chunks: (n,) the nodes' chunks.
     """
     embedder = store.embedder
     given: list[Any] = [node.embedding for node in nodes]

@@ -143,6 +143,7 @@ def run_system(
         SystemFailed: If the system raises an error, or if it returns ids and none of them is in the dataset.
     """
     search = open_system(name, system, dataset, stores)
+    where = f"{dataset.name}/{dataset.group}"
     rows = {chunk.id: row for row, chunk in enumerate(dataset.chunks)}
     vectors = stores.vectors(dataset)
     answers: dict[str, Answer] = {}
@@ -152,21 +153,17 @@ def run_system(
         try:
             answers[query.id] = search(query, depth)
         except Exception as error:
-            raise SystemFailed(
-                f"system {name!r} failed on query {query.id!r} of {dataset.name}/{dataset.group}: "
-                f"{type(error).__name__}: {error}"
-            ) from error
+            fault = f"{type(error).__name__}: {error}"
+            raise SystemFailed(f"system {name!r} failed on query {query.id!r} of {where}: {fault}") from error
         elapsed[query.id] = (perf_counter() - start) * 1e3
         on_answer()
     returned = [id for answer in answers.values() for id in answer.ids]
     if returned and rows.keys().isdisjoint(returned):
         raise SystemFailed(
-            f"system {name!r} returned ids such as {returned[0]!r}, none of which is in {dataset.name}/{dataset.group}"
-            f": {dataset.chunks[0].id!r}, ...; give its documents the ids of the dataset's chunks"
+            f"system {name!r} returned ids such as {returned[0]!r}, none of which is in {where}: "
+            f"{dataset.chunks[0].id!r}, ...; give its documents the ids of the dataset's chunks"
         )
-    top_vectors = {
-        id: vectors[[rows[hit] for hit in answer.ids[:top] if hit in rows]] for id, answer in answers.items()
-    }
+    tops = {id: vectors[[rows[hit] for hit in answer.ids[:top] if hit in rows]] for id, answer in answers.items()}
     return Run(
         system=name,
         set=dataset.name,
@@ -178,8 +175,8 @@ def run_system(
             id: {found: dict(answer.arms[found]) for found in dataset.relevant(id) if found in answer.arms}
             for id, answer in answers.items()
         },
-        diversity={id: diversity(hits) for id, hits in top_vectors.items()},
-        duplication={id: duplication(hits) for id, hits in top_vectors.items()},
+        diversity={id: diversity(hits) for id, hits in tops.items()},
+        duplication={id: duplication(hits) for id, hits in tops.items()},
         degraded=dict(Counter(part for answer in answers.values() for part in answer.degraded)),
     )
 
@@ -187,11 +184,8 @@ def run_system(
 def _finished_runs(path: Path) -> dict[str, Run]:
     """The runs in a JSON-lines file by their `run_key`.
 
-    An incomplete last line, which a process was writing when it ended, is removed from the file.
-
-    Raises:
-        DatasetError: If the file cannot be read or has anything but runs, or its folder does not exist. The file is
-            not changed then.
+    An incomplete last line, which a process was writing when it ended, is removed from the file. If the file cannot be
+    read or has anything but runs, it is not changed, and DatasetError is raised.
     """
     if not path.parent.is_dir():
         raise DatasetError(f"{path.parent} is no folder; create it, or give another resume= path")
@@ -221,11 +215,7 @@ def _finished_runs(path: Path) -> dict[str, Run]:
 
 
 def _run_of(line: bytes) -> tuple[str, Run]:
-    """(key, run) of a line in a file of runs.
-
-    Raises:
-        ValueError, TypeError, KeyError, AttributeError: If the line is no run.
-    """
+    """(key, run) of a line in a file of runs; some error of Python if the line is no run."""
     values = json.loads(line)
     key = values.pop("key")
     return key, TypeAdapter(Run).validate_python(asdict(Run(**values)))

@@ -150,11 +150,8 @@ class SystemComparison:
         return {kind: self._mean(pairs[kind]) for kind in sorted(pairs)}
 
     def failures(self, system: str, k: int | None = None, set: str | None = None) -> list[Failure]:
-        """The relevant documents that are not among a system's first k results, in the order of the queries.
-
-        Args:
-            k: None: the smallest of `ks`.
-        """
+        """The relevant documents that are not among a system's first k results (None: the smallest of `ks`), in the
+        order of the queries."""
         cut = min(self.ks) if k is None else k
         if isinstance(cut, bool) or not isinstance(cut, int) or cut < 1:
             raise ConfigError(f"k is {k!r:.40}; expected a whole number above 0, or None")
@@ -194,25 +191,20 @@ class SystemComparison:
             rows = [row for row in self.rows if row.set == name]
             queries = next(iter(rows[0].metrics.values())).queries
             groups = sum(set == name for set, _ in self.datasets)
-            title = f"{name}: {queries} queries, {groups} group{'s' if groups > 1 else ''}"
-            tables.append((title, header, [self._cells(row, columns) for row in rows]))
+            body = []
+            for row in rows:
+                values = [f"{_measured(row.metrics, metric).mean:.3f}" for metric in columns]
+                calls = "-" if row.llm_calls is None else f"{row.llm_calls:.2f}"
+                body.append([row.system, *values, f"{row.latency['p50']:.1f}", calls])
+            tables.append((f"{name}: {queries} queries, {groups} group{'s' if groups > 1 else ''}", header, body))
         return tables
-
-    def _cells(self, row: Row, metrics: Sequence[str]) -> list[str]:
-        values = [f"{_measured(row.metrics, metric).mean:.3f}" for metric in metrics]
-        calls = "-" if row.llm_calls is None else f"{row.llm_calls:.2f}"
-        return [row.system, *values, f"{row.latency['p50']:.1f}", calls]
 
     def _repr_html_(self) -> str:
         return tables_to_html(self._tables(self.metrics))
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with one row for each system and set: mean of each metric with the bounds of its 95 %
-        interval, latency in milliseconds, LLM calls.
-
-        Raises:
-            MissingExtra: Without pandas.
-        """
+        interval, latency in milliseconds, LLM calls. Raises MissingExtra without pandas."""
         records = []
         for row in self.rows:
             record: dict[str, Any] = {"set": row.set, "system": row.system}
@@ -223,11 +215,7 @@ class SystemComparison:
         return optional_module("pandas", "pandas", "eval").DataFrame.from_records(records)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """All rows as JSON, with null for NaN; the text is also written to `path`, if a path is given.
-
-        Raises:
-            InputError: If the file cannot be written.
-        """
+        """All rows as JSON, with null for NaN; the text is also written to `path`, if a path is given."""
         body = {"ks": self.ks, "depth": self.depth, "seed": self.seed, "rows": self.rows}
         text = to_json(body, indent=1, inf_nan_mode="null").decode()
         if path is not None:
@@ -236,12 +224,8 @@ class SystemComparison:
         return text
 
     def plot(self, path: str | Path | None = None, metric: str | None = None) -> Any:
-        """A matplotlib figure with bars of one metric and its intervals, by set and system.
-
-        Args:
-            path: File to which the figure is also written, if given.
-            metric: None: nDCG at the largest of `ks`.
-        """
+        """A matplotlib figure with bars of one metric (None: nDCG at the largest of `ks`) and its intervals, by set and
+        system; it is also written to `path`, if given."""
         from umi_common.evaluation.plots import plot_metric
 
         return plot_metric(self, f"ndcg@{max(self.ks)}" if metric is None else metric, path)

@@ -100,11 +100,7 @@ class Dataset:
 
 
 def judged_datasets(datasets: Dataset | Iterable[Dataset]) -> list[Dataset]:
-    """The datasets in which a query has a relevant document, at least one.
-
-    Raises:
-        ConfigError: If an argument is no Dataset, or no query of any dataset has a relevant document.
-    """
+    """The datasets in which a query has a relevant document; raises ConfigError if there is none."""
     several = [datasets] if isinstance(datasets, (Dataset, str, os.PathLike)) else list(datasets)
     for dataset in several:
         if not isinstance(dataset, Dataset):

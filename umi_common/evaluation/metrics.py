@@ -45,14 +45,9 @@ Rankings = Mapping[str, Sequence[str]]
 
 
 def default_metrics(ks: Sequence[int]) -> list[str]:
-    """Names of the default metrics: recall, hit, precision and nDCG at each k, MRR and MAP at the largest k.
-
-    Args:
-        ks: At least one cut-off.
-    """
-    deepest = max(ks)
+    """Names of the default metrics: recall, hit, precision and nDCG at each k, MRR and MAP at the largest k."""
     at_each = [f"{name}@{k}" for k in ks for name in ("recall", "hit", "precision", "ndcg")]
-    return [*at_each, f"mrr@{deepest}", f"map@{deepest}"]
+    return [*at_each, f"mrr@{max(ks)}", f"map@{max(ks)}"]
 
 
 def score_rankings(qrels: Qrels, rankings: Rankings, names: Iterable[str]) -> dict[str, dict[str, float]]:
@@ -72,7 +67,10 @@ def score_rankings(qrels: Qrels, rankings: Rankings, names: Iterable[str]) -> di
     """
     judge = optional_module("ir_measures", "ir-measures", "eval")
     names = list(names)
-    measures = {judge.parse_measure(_measure(name)): name for name in names}
+    measures = {}
+    for name in names:
+        base, cut = parse_metric(name)
+        measures[judge.parse_measure(MEASURES[base] + ("" if cut is None else f"@{cut}"))] = name
     graded = {query: checked_grades(grades, f"query {query!r}") for query, grades in qrels.items()}
     judged = {query: grades for query, grades in graded.items() if any(grade > 0 for grade in grades.values())}
     run = {query: _as_scores(query, rankings.get(query, ())) for query in judged}
@@ -83,11 +81,7 @@ def score_rankings(qrels: Qrels, rankings: Rankings, names: Iterable[str]) -> di
 
 
 def checked_grades(grades: Any, where: str) -> dict[str, int]:
-    """The grades of one query by document id, as ints; `where` is the name of the query in the error.
-
-    Raises:
-        DatasetError: If a grade is no whole number or beyond `GRADE_MAX`, or `grades` is no mapping.
-    """
+    """The grades of one query, named `where`, by document id, as ints; raises DatasetError for a wrong grade."""
     judged = dict(grades.items()) if hasattr(grades, "items") else None
     wrong = grades if judged is None else {id: grade for id, grade in judged.items() if not _is_grade(grade)}
     if judged is None or wrong:
@@ -107,8 +101,7 @@ def _is_grade(grade: Any) -> bool:
 def parse_metric(name: str) -> tuple[str, int | None]:
     """The name and the cut-off k of a metric such as "ndcg@10"; k is None for the whole list.
 
-    Raises:
-        ConfigError: If `name` is no metric, or lacks a cut-off that the metric needs.
+    ConfigError is raised if `name` is no metric, or lacks a cut-off that the metric needs.
     """
     parts = METRIC.fullmatch(str(name))
     base, cut = parts.groups() if parts else ("", None)
@@ -157,11 +150,6 @@ def _cosines(vectors: Vectors) -> Any:
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     unit = rows / np.where(norms > 0, norms, 1.0)
     return unit @ unit.T
-
-
-def _measure(name: str) -> str:
-    base, cut = parse_metric(name)
-    return MEASURES[base] + ("" if cut is None else f"@{cut}")
 
 
 def _as_scores(query: str, ids: Sequence[str]) -> dict[str, float]:

@@ -203,12 +203,7 @@ def _curve(comparison: SystemComparison, system: str, set: str, name: str) -> li
 
 
 def label_axes(axes: Any, title: str, across: str, up: str, *, beside: bool = False) -> None:
-    """Set the title and the labels of both axes; add a legend if a line, bar or point has a label.
-
-    Args:
-        across, up: Labels of the horizontal and the vertical axis.
-        beside: Whether the legend is to the right of the axes; False: it is inside.
-    """
+    """Set the title and the labels of the axes; add a legend, inside or beside, if a line, bar or point has a label."""
     axes.set_title(title)
     axes.set_xlabel(across)
     axes.set_ylabel(up)
@@ -239,11 +234,8 @@ def marker(index: int) -> str:
 
 
 def _scores_by_name(hits: Sequence[Hit]) -> dict[str, list[float]]:
-    """By name of an arm or a stage: one score per hit; first the arms, then the stages in order.
-
-    An arm's score is the one for the query variation for which the arm ranked the hit best. A hit that an arm or stage
-    did not score has 0.
-    """
+    """By name of an arm or a stage: one score per hit, 0 if it was not scored; first the arms, then the stages in
+    order. An arm's score is the one for the query variation for which the arm ranked the hit best."""
     best = [best_signals(hit) for hit in hits]
     arms = dict.fromkeys(arm for signals in best for arm in signals)
     by_arm = {arm: [signals[arm].score if arm in signals else 0.0 for signals in best] for arm in arms}

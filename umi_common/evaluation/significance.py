@@ -45,8 +45,6 @@ def bootstrap_mean(
     Args:
         values: One value for each query; NaN is left out.
         groups: The group of each query, aligned with `values`.
-        resamples: Number of bootstrap resamples.
-        seed: Seed of the resampling; equal seeds and values give equal intervals.
 
     Raises:
         ConfigError: If the lengths differ or no value is left.

@@ -96,9 +96,8 @@ Search = Callable[[Query, int], Answer]
 def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> Search:
     """The search function of a system over one dataset.
 
-    Raises:
-        ConfigError: If `system`, or the result of its function, is none of the kinds in this module's docstring.
-        SystemFailed: If the function raises.
+    ConfigError is raised if `system`, or the result of its function, is none of the kinds in this module's docstring,
+    SystemFailed if the function raises.
     """
     if isinstance(system, UmiConfig):
         system = UmiSystem(system)
@@ -124,25 +123,6 @@ def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> 
             f"system {name!r} failed when it was built for {dataset.name}/{dataset.group}: "
             f"{type(error).__name__}: {error}"
         ) from error
-    return as_search(name, built)
-
-
-def _takes_embedder(factory: Callable[..., Any]) -> bool:
-    """Whether a function has two positional parameters without defaults; False for a builtin whose are not known."""
-    try:
-        parameters = inspect.signature(factory).parameters.values()
-    except ValueError:
-        return False
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(each.default is each.empty and each.kind in positional for each in parameters) == 2
-
-
-def as_search(name: str, built: Any) -> Search:
-    """The search function of `built`, the result of a system's function.
-
-    Raises:
-        ConfigError: If it is none of the kinds in this module's docstring.
-    """
     of_retriever = _search_by_retriever(name, built)
     if of_retriever is not None:
         return of_retriever
@@ -157,6 +137,16 @@ def as_search(name: str, built: Any) -> Search:
         return replace(found, ids=_cut(found.ids, k)) if isinstance(found, Answer) else Answer(_cut(found, k))
 
     return search
+
+
+def _takes_embedder(factory: Callable[..., Any]) -> bool:
+    """Whether a function has two positional parameters without defaults; False for a builtin whose are not known."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except ValueError:
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(each.default is each.empty and each.kind in positional for each in parameters) == 2
 
 
 def _search_by_retriever(name: str, retriever: Any) -> Search | None:
@@ -229,11 +219,8 @@ class Stores(Closing):
         return self._vectors[key]
 
     def open(self, dataset: Dataset, config: UmiConfig) -> Any:
-        """The `HybridStore` of the dataset, built at the first call.
-
-        Configurations with equal sections `analyzer` and `embedder` share it: all other settings are given with each
-        search.
-        """
+        """The `HybridStore` of the dataset, built at the first call. Configurations with equal sections `analyzer` and
+        `embedder` share it: all other settings are given with each search."""
         from umi_common.stores.embedded.hybrid import HybridStore  # slow to import, and other systems do not need it
 
         model = config.embedder.model
@@ -254,9 +241,8 @@ class Stores(Closing):
 
 
 def settings_of(system: System) -> Any:
-    """A system's part of `run_key`, by which saved runs are found again: umi's settings, and the names of its rewriter
-    and reranker. Of a function or a retriever it is the type and the name: its code, settings and documents are not
-    known."""
+    """A system's part of `run_key`: umi's settings, and the names of its rewriter and reranker. Of a function or a
+    retriever it is the type and the name: its code, settings and documents are not known."""
     if isinstance(system, UmiConfig):
         system = UmiSystem(system)
     if not isinstance(system, UmiSystem):

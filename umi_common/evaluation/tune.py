@@ -82,11 +82,8 @@ class Tuning:
     """The search space, for `plot`."""
 
     def save(self, path: str | Path) -> None:
-        """Write a TOML file that `UmiConfig.load` reads: every setting of `best` that is not a default.
-
-        Raises:
-            ConfigError, InputError: See `write_toml`.
-        """
+        """Write a TOML file that `UmiConfig.load` reads: every setting of `best` that is not a default; raises as
+        `write_toml`."""
         note = f"{self.metric} on held-out data: {self.test_score:.4f} (before tuning: {self.baseline_test_score:.4f})"
         write_toml(self.best, Path(path), note)
 
@@ -228,14 +225,7 @@ def _drawn(name: str, between: Between, rng: random.Random) -> float:
 
 
 def with_settings(config: UmiConfig, settings: Mapping[str, Any]) -> UmiConfig:
-    """The configuration with some settings replaced.
-
-    Args:
-        settings: New values by "stage.field".
-
-    Raises:
-        ConfigError: If a name has another form or is unknown, or a value is out of range.
-    """
+    """The configuration with some settings, by "stage.field", replaced; raises ConfigError if one is wrong."""
     stages: dict[str, dict[str, Any]] = {}
     for name, value in settings.items():
         stage, dot, field = name.partition(".")
@@ -250,9 +240,7 @@ def with_settings(config: UmiConfig, settings: Mapping[str, Any]) -> UmiConfig:
 def write_toml(config: UmiConfig, path: Path, note: str) -> None:
     """Write every setting that differs from its default to a TOML file, one table per stage, after the comment `note`.
 
-    Raises:
-        ConfigError: If a setting is None and its default is not, because TOML has no null.
-        InputError: If the file cannot be written.
+    A setting that is None, and its default is not, raises ConfigError, because TOML has no null.
     """
     blocks = [f"# {note}"]
     defaults = UmiConfig()
@@ -279,13 +267,8 @@ def split_by_group(
 ) -> tuple[list[Dataset], list[Dataset]]:
     """(training datasets, held-out datasets), divided as the top of this file describes.
 
-    Args:
-        test_share: Share of a set's groups (or queries) that is held out, above 0 and below 1; each part gets at least
-            one.
-        seed: Seed of the split; equal seeds give equal splits.
-
-    Raises:
-        ConfigError: If the share is out of range or a set has only one group with only one query.
+    `test_share` is the share of a set's groups (or queries) that is held out, above 0 and below 1; each part gets at
+    least one. A set with only one group with only one query raises ConfigError.
     """
     if not isinstance(test_share, (int, float)) or not 0.0 < test_share < 1.0:
         raise ConfigError(f"test_share {test_share!r:.40}; expected a share between 0 and 1")

@@ -64,13 +64,9 @@ def sections_and_fields(options: Mapping[str, Any]) -> tuple[dict[str, Any], dic
 
 
 def refuse_factory_options(given: Iterable[str], own: Iterable[str], factory: str, *opening: str) -> None:
-    """Raise ConfigError if a retriever's constructor was given an option that it does not have.
+    """Raise ConfigError if a retriever's constructor, with the options `own`, was `given` another.
 
-    Args:
-        given: Names of the options.
-        own: Names of the constructor's options.
-        factory: "from_documents" or "from_nodes", which takes `FACTORY_OPTIONS`.
-        opening: Names of the options with which `factory` opens a store.
+    `factory` is "from_documents" or "from_nodes", which takes `FACTORY_OPTIONS` and opens a store by `opening`.
     """
     own = list(own)
     refuse_unknown_options(given, (*own, *opening, *FACTORY_OPTIONS, *UmiConfig.model_fields), ConfigError)
@@ -82,13 +78,8 @@ def refuse_factory_options(given: Iterable[str], own: Iterable[str], factory: st
 
 
 def refuse_other_retriever(retriever: Any, kind: type, *methods: str) -> None:
-    """Raise ConfigError unless the retriever of a tool or context is a `kind` that searches by the methods of `kind`.
-
-    Args:
-        retriever: The argument that the caller gave.
-        kind: The adapter's `UmiRetriever`.
-        methods: Methods that the retriever's class must not replace, besides OWN_SEARCH.
-    """
+    """Raise ConfigError unless the retriever of a tool or context is a `kind`, the adapter's `UmiRetriever`, whose
+    class replaces neither `methods` nor OWN_SEARCH."""
     if not isinstance(retriever, kind):
         raise ConfigError(
             f"retriever is {type(retriever).__name__}; expected a UmiRetriever: UmiRetriever.from_store(store), or "
@@ -141,11 +132,8 @@ class OwnsStore(Closing):
 
 
 class SharesStore(OwnsStore):
-    """Base class of the adapters' vector stores.
-
-    A deep copy is a shallow one: an open store cannot be copied, and frameworks copy their parts deeply. Original and
-    copy have the same `umi` and store. If the original has opened the store, `close` of either closes it for both.
-    """
+    """Base class of the adapters' vector stores. A deep copy shares the store, because frameworks copy their parts
+    deeply. If the original has opened the store, `close` of either closes it for both."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.umi.store!r})"
@@ -170,11 +158,8 @@ class OpensStore(OwnsStore):
     ) -> Self:
         """Open a store, and make a retriever over it by `_owning`.
 
-        Args:
-            fill: Is called with the retriever, and adds chunks to its store; not called if `read_only`.
-            embedder: As in `HybridStore.open`.
-            directory: Path of the store; None: a store in memory.
-            options: Options of `from_store`, among them sections of `UmiConfig`.
+        `fill` adds chunks to the retriever's store; it is not called if `read_only`. `options` are those of
+        `from_store`, among them sections of `UmiConfig`.
         """
         config = UmiConfig(**sections_and_fields(options)[0])
         store = HybridStore.open(directory, embedder=embedder, config=_of_store(config), read_only=read_only)
@@ -224,9 +209,7 @@ def retriever_over(
         kind: Class of the vector store, whose constructor takes the sections as its last parameter.
         store: The store to search; None: a store is opened, and closed again if the retriever cannot be made.
         sections: Sections of `UmiConfig` by name; they replace those with which `store` was opened.
-        embedder, directory: As in `HybridStore.open`, to open a store.
         names: What the vector store calls its arguments `embedder` and `directory`, for messages.
-        read_only: As in `HybridStore.open`.
         **parts: As in `DualRetriever`.
 
     Raises:

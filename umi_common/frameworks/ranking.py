@@ -54,13 +54,7 @@ class DecayFields(BaseModel):
     """Returns the present as an aware datetime; None: the computer's clock."""
 
     def decayed(self, scores: Floats, metadatas: Iterable[Mapping[str, Any]], now: datetime | None = None) -> Ranked:
-        """All texts, sorted by their decayed scores.
-
-        Args:
-            scores: (n,)
-            metadatas: n dicts.
-            now: The time to which ages are measured; None: the time of the clock.
-        """
+        """All texts, sorted by their decayed scores. Ages are measured at `now`; None: at the time of the clock."""
         if now is None:
             now = utc_now() if self.clock is None else self.clock()
         now = as_utc(now, "now", ConfigError)
@@ -81,16 +75,16 @@ class NeighboursFields(BaseModel):
         """All texts, sorted by their new scores. Texts of one source are adjacent if their positions differ by 1.
 
         Args:
-            scores: (n,)
             sources: (n,) equal for texts of one source.
             positions: (n,) `NO_POSITION` for a text without one.
             texts: n texts. The more words a text has, the less it gains.
         """
+        words = np.array([len(text.split()) for text in texts], dtype=np.int64)
         raised = neighbour_scores(
             scores,
             sources,
             positions,
-            np.array([len(text.split()) for text in texts], dtype=np.int64),
+            words,
             whole=np.zeros(len(texts)),  # the source as a whole adds nothing
             previous=self.previous,
             following=self.following,
@@ -109,17 +103,12 @@ class NearDuplicatesFields(BaseModel):
         """Of each set of duplicates the text with the best score, and all blank texts, in the given order.
 
         Args:
-            scores: (n,)
-            texts: n texts.
             vectors: (n, dim) of length 1.
             groups: n strings. Nearly equal texts are duplicates only within one group, equal texts across groups, too.
         """
         finder = DuplicateFinder(DuplicatesConfig(similarity=self.similarity, across_sources=True), vectors)
-        kept = [
-            row
-            for row in best_first(scores).tolist()
-            if not texts[row].strip() or finder.add(row, texts[row], groups[row]) is None
-        ]
+        rows = best_first(scores).tolist()
+        kept = [row for row in rows if not texts[row].strip() or finder.add(row, texts[row], groups[row]) is None]
         return np.sort(np.array(kept, dtype=np.int64)), None
 
 
@@ -140,10 +129,7 @@ class MmrFields(BaseModel):
 
 
 def checked_reply(reply: Any, kind: type[T]) -> list[T]:
-    """The reply of a framework's retriever or reranker as a list.
-
-    Args:
-        reply: Items of the class `kind`, or one such item.
+    """The items of the class `kind`, or the one such item, that a retriever or reranker gave, as a list.
 
     Raises:
         BadReply: If the reply is or holds an object of another class, such as a text that a chain has made.
@@ -157,15 +143,10 @@ def checked_reply(reply: Any, kind: type[T]) -> list[T]:
 
 
 def arm_reply(kind: str, chunks: Iterable[Chunk], skipped: Iterable[SkippedChunk], depth: int) -> ArmReply:
-    """Each chunk that a framework's retriever has found, with the score 1 - (rank - 1) / depth, rank from 1.
+    """Each chunk of a retriever's best-first list, with the score 1 - (rank - 1) / depth, rank from 1.
 
-    The retriever's own scores are not used, because scores of different retrievers have no common scale
-    (docs/decisions.md).
-
-    Args:
-        kind: "document" or "node", for the warnings.
-        chunks: Best first, at most `depth`, the number that the retriever was asked for.
-        skipped: Documents or nodes that cannot be chunks; a warning is logged for each.
+    The retriever's own scores have no common scale with others (docs/decisions.md). A warning is logged for each of
+    the `skipped`, which cannot be chunks; `kind` is "document" or "node".
     """
     for each in skipped:
         warn_once("arm", str(each.id), "%s %r of an arm is left out: %s", kind, each.id, each.reason)
@@ -173,18 +154,12 @@ def arm_reply(kind: str, chunks: Iterable[Chunk], skipped: Iterable[SkippedChunk
 
 
 def scores_of_kept(kept: Sequence[tuple[Any, Any]], count: int) -> list[float]:
-    """A score for each of `count` texts, from the result of a framework's reranker.
-
-    A text that the reranker dropped gets -inf, and the search result leaves it out.
+    """A score for each of `count` texts that a reranker was given; -inf for those that it dropped.
 
     Args:
-        kept: (index of the text, score), best first; the index None stands for a text that the reranker was not given.
-            If a score is no finite number, or all scores are equal, the results are count, count - 1, ... in the order
-            of the list instead.
-        count: Number of texts that the reranker was given.
-
-    Raises:
-        BadReply: If the reranker returned a text that was not among those it was given.
+        kept: (index of the text, score), best first; the index None stands for a text that the reranker was not given,
+            and raises BadReply. If a score is no finite number, or all scores are equal, the results are count,
+            count - 1, ... in the order of the list instead.
     """
     if any(row is None for row, _ in kept):
         raise BadReply("gave a text that it was not given; expected a reranker that reorders or leaves out texts")
@@ -199,8 +174,7 @@ def scores_of_kept(kept: Sequence[tuple[Any, Any]], count: int) -> list[float]:
 def edges_first(scores: Sequence[float]) -> bool:
     """Whether scores are in the order that the frameworks' `LongContextReorder` makes: .8, .6, .7, .9.
 
-    It takes texts by rising score, and puts them alternately at the front and at the end of its result. Scores in this
-    order can be trusted although they do not fall along the list. False for falling scores, and for fewer than three.
+    It puts texts by rising score alternately at the front and at the end. False for falling scores.
     """
     rising = sorted(scores)
     return len(scores) > 2 and list(scores) == rising[::2][::-1] + rising[1::2] and list(scores) != rising[::-1]

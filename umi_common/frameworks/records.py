@@ -70,19 +70,13 @@ def to_chunk(
     position: int | None = None,
     search_text: str | None = None,
 ) -> Chunk:
-    """The chunk of a record.
+    """The chunk of a record; raises InvalidChunk, which names the value and the fix, if a value cannot be stored.
 
     Args:
-        text: Not blank.
-        metadata: Values are converted as described at the top of this file.
         id: Id of the chunk; None: a hash of text and metadata, so that a record gets the same id in every run.
-        keys: Keys of source, position and time in the metadata.
         source: The source if the metadata has none.
         position: The position if the metadata has none. It is dropped if the chunk has no source.
         search_text: The text that is indexed; None or blank: `text`.
-
-    Raises:
-        InvalidChunk: If a value cannot be stored; the message names the value and the fix.
     """
     plain: dict[Any, Any] = plain_metadata(metadata)  # under the key None there is nothing
     stated = source_in_metadata(plain.get(keys.source))
@@ -99,11 +93,7 @@ def to_chunk(
 
 
 def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of the metadata in JSON's own types.
-
-    Raises:
-        InvalidChunk: If JSON cannot hold a key or a value; the message names the key.
-    """
+    """A copy of the metadata in JSON's own types; raises InvalidChunk if JSON cannot hold a key or a value."""
     try:
         plain: dict[str, Any] = _plain(metadata, "metadata")
     except RecursionError as error:
@@ -129,10 +119,7 @@ def to_metadata(chunk: Chunk, keys: PlaceKeys = PlaceKeys()) -> dict[str, Any]:
 
 
 def own_metadata(chunk: Chunk, keys: PlaceKeys = PlaceKeys()) -> dict[str, Any]:
-    """`to_metadata` without keys that begin with "_", for a model to read.
-
-    Frameworks keep their own data under such keys; LlamaIndex keeps the whole node.
-    """
+    """`to_metadata` without keys that begin with "_", under which frameworks keep their own data."""
     return {key: value for key, value in to_metadata(chunk, keys).items() if not key.startswith("_")}
 
 
@@ -154,10 +141,8 @@ def content_id(text: str, plain: Mapping[str, Any]) -> str:
 def time_in(metadata: Mapping[str, Any], key: str | None) -> datetime | None:
     """The time under a key of a text's metadata; None: there is no value, or the value is NaN, NaT, "" or no time.
 
-    If a value is no time, the logger `umi` warns once per key, unless the value is a number below `OFFSET_END`.
-
-    Raises:
-        InvalidChunk: For a datetime without a zone, whose moment is unknown.
+    If a value is no time, the logger `umi` warns once per key, unless the value is a number below `OFFSET_END`. A
+    datetime without a zone raises InvalidChunk.
     """
     value = None if key is None else metadata.get(key)
     if plain_value(value) is None or (isinstance(value, str) and value == ""):
@@ -227,14 +212,10 @@ def _is_nested(value: object) -> bool:
 
 
 def chroma_collection(vector_store: Any, kind: str) -> Any:
-    """The collection of a framework's vector store over Chroma; None: the store is of another kind.
+    """The collection of a framework's vector store over Chroma, of the class named `kind`; None: of another class.
 
-    The store is recognised by the name of its class or of a base class, because the package of this class may not be
-    installed. The attribute `_collection` is not enough: vector stores of other databases have it, too.
-
-    Args:
-        vector_store: Any object.
-        kind: Name of the framework's class for stores over Chroma.
+    The class is recognised by its name, because its package may not be installed. The attribute `_collection` is not
+    enough: vector stores of other databases have it, too.
     """
     of_chroma = any(each.__name__ == kind for each in type(vector_store).__mro__)
     return getattr(vector_store, "_collection", None) if of_chroma else None

@@ -61,31 +61,16 @@ class ToolArguments(BaseModel):
 
 
 def tool_schema(limit_name: str, limit: int, limit_max: int) -> type[BaseModel]:
-    """The arguments of an agent's search tool: query, limit, filter, start and end.
-
-    Args:
-        limit_name: Name of the argument for the limit.
-        limit: Default limit; if it is larger than `limit_max`, `limit_max` is the default.
-        limit_max: Largest limit that the model may give.
-    """
+    """The arguments of an agent's search tool: query, `limit_name` (default `limit`, at most `limit_max`), filter,
+    start and end."""
     limit_field = Field(min(limit, limit_max), ge=1, le=limit_max, description="Largest number of texts to return.")
-    fields: dict[str, Any] = {
-        "query": (Query, ...),
-        limit_name: (int, limit_field),
-        "filter": (Conditions, None),
-        "start": (Start, None),
-        "end": (End, None),
-    }
-    return create_model("UmiSearch", __base__=ToolArguments, **fields)
+    fields: dict[str, Any] = {"query": (Query, ...), limit_name: (int, limit_field), "filter": (Conditions, None)}
+    return create_model("UmiSearch", __base__=ToolArguments, **fields, start=(Start, None), end=(End, None))
 
 
 def wrong_arguments(error: Any) -> str:
-    """The answer of a tool to a model whose arguments do not fit the schema; `error` is pydantic's ValidationError.
-
-    One line, of at most FAULTS_NAMED faults.
-
-    Example: "limit: Input should be less than or equal to 20; user: Extra inputs are not permitted".
-    """
+    """The answer of a tool to a model whose arguments raised pydantic's ValidationError: one line, for example
+    "limit: Input should be less than or equal to 20; user: Extra inputs are not permitted"."""
     told = []
     for fault in error.errors()[:FAULTS_NAMED]:
         name = " ".join(".".join(map(str, fault["loc"])).split())
@@ -96,14 +81,9 @@ def wrong_arguments(error: Any) -> str:
 def nothing_found(store: Store, asked: object, within: Filter | None, window: TimeRange | None) -> str:
     """The answer of a tool to a model whose search found nothing.
 
-    If the model gave a filter, the answer names the metadata keys of the texts, each with an example value: the model
-    may have guessed a key, or compared a number with a string.
-
-    Args:
-        store: The store that was searched.
-        asked: The model's filter; None or {}: the model gave none.
-        within, window: The retriever's own filter and time range. Only keys and values of texts that pass both are
-            shown.
+    If the model gave a filter (`asked`), the answer names metadata keys, each with an example value: the model may have
+    guessed a key, or compared a number with a string. Only keys and values of texts that pass the retriever's own
+    filter and time range (`within`, `window`) are shown.
     """
     try:
         read = store.scan(where=within, limit=KEYS_READ) if asked else []
@@ -121,21 +101,13 @@ def nothing_found(store: Store, asked: object, within: Filter | None, window: Ti
 
 
 def tool_window(start: str | None, end: str | None) -> TimeRange | None:
-    """The time range that a model asked for; None: the model gave neither start nor end.
-
-    Raises:
-        InputError: As `tool_time`.
-    """
+    """The time range that a model asked for; None: it gave neither start nor end. Raises as `tool_time`."""
     moments = tool_time("start", start), tool_time("end", end)
     return None if moments == (None, None) else TimeRange(*moments)
 
 
 def tool_time(name: str, text: str | None) -> datetime | None:
-    """The time that a model gave as the argument `name`; None: the model gave none.
-
-    Raises:
-        InputError: If the text is no date or time; the model can read the message and correct itself.
-    """
+    """The time that a model gave as the argument `name`; None: it gave none. Raises InputError if it is no time."""
     moment = read_time(text)
     if text not in (None, "") and moment is None:
         raise InputError(f"{name} {text!r:.40} is no ISO date or time; expected for example 2024-05-01")

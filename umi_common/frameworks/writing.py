@@ -103,15 +103,10 @@ def copy_mirrored(
 ) -> None:
     """Copy another vector store, and remove the other stored chunks with the origins of the copied chunks.
 
-    Args:
-        store: A `HybridStore`.
-        name: Name of the other vector store.
-        pages: Its chunks and their vectors (n, dim).
-        origin_of, within, everything: As in `add_mirrored`.
+    `pages` are its chunks and their vectors (n, dim); other arguments and errors are as in `add_mirrored`.
 
     Raises:
         ReindexRequired: If another model than the store's made the vectors; nothing is added.
-        InputError: As `add_mirrored`; then nothing is removed.
     """
     _check_mirror(everything)
     given, origins = set[str](), set[Origin | None]()
@@ -163,13 +158,10 @@ class KnownSources(ABC):
     Example: the first half of "report.txt" was added with the positions 0 to 4. The chunks of the second half, added
     later without positions, get 5 to 9.
 
-    `_sources` holds what a subclass needs to choose positions, such as the largest position of each source. The
-    subclass calls `_stored` with a function that reads the sources that `_sources` lacks, from the store and from
-    `_pending`, and returns the new chunks with their positions. `_stored` adds these by `_note`.
-
-    After a write by another object, or a failed write within `_stored`, all sources are read again. A write by another
-    object during a `with` block of `_stored` may go unnoticed. Thread-safe: chunks that are added to this object at the
-    same time get different positions.
+    The subclass calls `_stored` with a function that reads the sources that `_sources` lacks, from the store and from
+    `_pending`, and returns the new chunks with their positions. `_stored` adds these by `_note`. After a write by
+    another object, or a failed one, all sources are read again. A write by another object during a `with` block of
+    `_stored` may go unnoticed. Thread-safe: chunks that are added at the same time get different positions.
     """
 
     _lock: Lock
@@ -225,16 +217,11 @@ def add_messages(store: Any, chunks: Sequence[Chunk], failed: EmbedderError | No
     """Add the messages of a chat; if the embedder fails, add them without vectors, and log a warning, once.
 
     Args:
-        store: Any store; only a `HybridStore` takes messages without vectors.
         failed: A recent error of the embedder, which is then not called; None: it is called.
 
     Returns:
-        The error of the embedder; None: the messages have vectors.
-
-    Raises:
-        EmbedderError: The error of the embedder, if the store is no `HybridStore`, or if neither the store nor its
-            embedder knows the dimension of the vectors.
-        StoreError: As `store.add`.
+        The error of the embedder; None: the messages have vectors. The error is raised if the store is no
+        `HybridStore`, or if neither the store nor its embedder knows the dimension of the vectors.
     """
     error = failed
     if error is None:
@@ -256,21 +243,10 @@ def add_messages(store: Any, chunks: Sequence[Chunk], failed: EmbedderError | No
 
 
 def embed_unembedded(store: Any, where: Filter | None = None) -> None:
-    """Embed the chunks that `add_messages` has stored without vectors; does nothing if the store is no `HybridStore`.
-
-    Args:
-        where: Only chunks that pass this filter are embedded; None: all.
-
-    Raises:
-        EmbedderError, StoreError: As `store.add`; the chunks not yet embedded stay without vectors.
-    """
+    """Embed the chunks that `add_messages` has stored without vectors and that pass `where`; raises as `store.add`."""
     if isinstance(store, HybridStore):
         marked = Comparison(UNEMBEDDED_KEY, "$eq", True)
         # `add` removes marks while pages are read. No chunk is skipped: each page begins after the last id before it.
         for page in pages(store, where=marked if where is None else And((marked, where))):
-            store.add(list(map(_unmarked, page)))
-
-
-def _unmarked(chunk: Chunk) -> Chunk:
-    metadata = {key: value for key, value in chunk.metadata.items() if key != UNEMBEDDED_KEY}
-    return replace(chunk, metadata=metadata)
+            own = [{key: chunk.metadata[key] for key in chunk.metadata if key != UNEMBEDDED_KEY} for chunk in page]
+            store.add([replace(chunk, metadata=metadata) for chunk, metadata in zip(page, own, strict=True)])
