@@ -173,13 +173,11 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             llm: A chat model, an LLM or a function from prompt to reply, for deep search; None: no deep search.
             persist_directory: Directory of the store; texts that it holds already are not embedded again. None: the
                 store is in memory.
-            k: Largest number of documents in a result, 1..100; None: the default of the field `k`, 10.
+            k: As the field `k`; None: 10.
             docs: Another name of `documents`.
-            search_text: The text to search in place of a document's text, as a template of metadata keys, such as
-                "{title}: {text}", or a list of metadata keys, whose values come before the text. Results show the
-                document's text. None: the document's text is searched.
-            mirror: Also remove from the directory every document that is not given; with a `filter`, only documents
-                that pass it are removed.
+            search_text: The text to search in place of a document's text, which results show: a template of metadata
+                keys, such as "{title}: {text}", or a list of keys, whose values come before the text.
+            mirror: Also remove from the directory every document that is not given and passes the `filter`.
             on_invalid: "raise", or "skip": documents that cannot be stored, for example blank ones, are left out, and
                 `skipped` lists them.
             **options: Fields of this class; sections of `UmiConfig` (`fusion={"method": "rrf"}`); `reranker`, as in
@@ -221,12 +219,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """`from_documents` for texts; metadatas and ids are aligned with the texts.
 
         Positional arguments are (texts, embedding, metadatas, ids), as in LangChain's vector stores. If the second is a
-        list, or `embedding` is given by name, they are (texts, metadatas, ids), as in LangChain's retrievers.
-
-        Raises:
-            TypeError: If there are too many positional arguments, or one is given again by name.
-            ConfigError: If `metadatas` or `ids` has another length than `texts`; and as `from_documents`.
-            InvalidChunk, DuplicateId: As `from_documents`.
+        list, or `embedding` is given by name, they are (texts, metadatas, ids), as in LangChain's retrievers. TypeError
+        is raised for other positional arguments, ConfigError if the lengths differ.
         """
         as_retrievers = "embedding" in options or (bool(positional) and isinstance(positional[0], (list, tuple)))
         names = ("metadatas", "ids") if as_retrievers else ("embedding", "metadatas", "ids")
@@ -258,15 +252,12 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         once, to check that `embedding` made the vectors.
 
         Args:
-            vectorstore: A `langchain_chroma.Chroma`. Searches do not change it. `add_documents` and `delete` of the
-                retriever, and writes to the retriever's store, change it.
+            vectorstore: A `langchain_chroma.Chroma`. `add_documents` and `delete` of the retriever change it.
             embedding: The model that made the stored vectors; None: the vector store's own embedding.
             persist_directory: Directory of umi's index of the texts or, with `copy`, of the copy; None: in memory.
-            copy: Copy the vector store into a store of umi; later writes to the vector store are not found. The
-                documents replace all stored documents of the same sources, as in `from_documents`.
-            mirror: With `copy`, also remove from the directory every document that the vector store does not hold; with
-                a `filter`, only documents that pass it are removed.
-            llm, k, options: As in `from_documents`.
+            copy: Copy the vector store into a store of umi, by the rules of `from_documents`; later writes to the
+                vector store are not found.
+            llm, k, mirror, options: As in `from_documents`; `mirror` is for copies.
 
         Raises:
             ConfigError: If `vectorstore` is no Chroma store; give the documents of another store to `from_documents`.
@@ -307,9 +298,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         are not given are those with which the store was opened.
 
         Raises:
-            ConfigError: If an option is unknown or out of range.
-            InvalidLimit: If `k` is outside 1..100.
-            FilterError, InvalidTimeRange: If `filter`, `time_range` or `now` is not valid.
+            ConfigError, InvalidLimit, FilterError, InvalidTimeRange: If an option is unknown or not valid.
         """
         settings, fields = sections_and_fields(options)
         keys = cls.model_construct(**fields).keys
@@ -326,10 +315,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     def add_documents(
         self, documents: Sequence[Document], ids: Sequence[str | None] | None = None, *, search_text: SearchText = None
     ) -> list[str]:
-        """Insert documents, or replace stored documents with the same id. Returns the ids, aligned.
-
-        Arguments and errors are as in `UmiVectorStore.add_documents`.
-        """
+        """`UmiVectorStore.add_documents` for the retriever's store."""
         how = self._search_text if search_text is None else search_text
         within = asked_filter(self.filter)
         if (self._places.store, self._places.keys) != (self.umi.store, self.keys):  # assigned, or in a copy
@@ -374,15 +360,15 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         """The documents of each input, aligned, as `invoke` returns them.
 
         Up to `max_concurrency` inputs, by default all, share one call of the embedder and one recall from the store.
+        Every input has its own callback run.
 
         Args:
-            inputs: Queries.
-            config: One config for all inputs, or a list with one for each. Every input has its own callback run.
+            config: One config for all inputs, or a list with one for each.
             return_exceptions: Return the exception of an input in place of its documents; False: raise the first one.
             **options: `CallOptions`, equal for all inputs.
 
         Raises:
-            InputError: If `inputs` is no list. If `return_exceptions` is False: also if a query cannot be searched.
+            InputError: If `inputs` is no list, or a query cannot be searched and `return_exceptions` is False.
             ConfigError: If `max_concurrency` is below 1.
         """
         if overrides(self, UmiRetriever, "invoke", "_get_relevant_documents"):

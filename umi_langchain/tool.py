@@ -66,9 +66,7 @@ def create_umi_tool(
             `whole` is set, sections take the place of chunks, and no neighbours are added.
 
     Raises:
-        ConfigError: If `retriever` is no `UmiRetriever` or has a search method of its own, or if `budget` or `policy`
-            has the wrong type.
-        InvalidLimit: If `k_max` is outside 1..100.
+        ConfigError, InvalidLimit: If an argument is wrong, or `retriever` has a search method of its own.
     """
     refuse_other_retriever(retriever, UmiRetriever, "search", "asearch")
     asked_assembly(retriever.umi.config.assembly, budget, policy)  # wrong arguments are refused here
@@ -151,9 +149,8 @@ def create_umi_context(
             no hit is left.
 
     Raises:
-        ConfigError: As `create_umi_tool`; or if `counter` or `min_relevance` is wrong.
+        ConfigError, InvalidLimit: As `create_umi_tool`.
         MissingExtra: If `counter` is a name and tiktoken is not installed.
-        InvalidLimit: If `k` is outside 1..100.
     """
     refuse_other_retriever(retriever, UmiRetriever, "search", "asearch")
     # wrong arguments are refused here, not at the first question

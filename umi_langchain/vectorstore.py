@@ -69,8 +69,7 @@ class UmiVectorStore(SharesStore, VectorStore):
         **sections: Sections of `UmiConfig`: `fusion={"method": "rrf"}`.
 
     Raises:
-        ConfigError: If an option is unknown or out of range, or `store` is given with `embedding` or
-            `persist_directory`.
+        ConfigError: If an option is unknown, out of range, or given beside a `store` that has it.
     """
 
     def __init__(
@@ -232,9 +231,9 @@ class UmiVectorStore(SharesStore, VectorStore):
     aadd_texts = in_thread("add_texts")  # LangChain's own drops texts that have no id, and all texts of an iterator
 
     def delete(self, ids: list[str] | None = None, *, where: Where = None, **options: Any) -> bool:
-        """Remove documents by id or by filter, and return True.
+        """Remove the documents that have one of the ids, if ids are given, and pass the filter, if one is given.
 
-        With both, only documents that have one of the ids and pass the filter are removed. Unknown ids are ignored.
+        Returns True. Unknown ids are ignored.
 
         Raises:
             InputError: If neither ids nor a filter is given; `delete(store.store.ids())` removes all documents.
@@ -273,13 +272,11 @@ class UmiVectorStore(SharesStore, VectorStore):
     ) -> list[tuple[Document, float]]:
         """`similarity_search` with `hit.relevance`, 0..1, which compares between queries.
 
-        Args:
-            query, k, filter, options: As in `similarity_search`.
-            score_threshold: 0..1; documents of a lower relevance are left out. Another name of `min_relevance`.
+        Documents of a lower relevance than `score_threshold`, another name of `min_relevance`, are left out.
 
         Raises:
             SearchUnavailable: If the dense arm did not answer.
-            ConfigError: If the threshold is out of range, or is given by both names.
+            ConfigError: If the threshold is outside 0..1, or is given by both names.
         """
         return self._relevant(self._search(self.umi, query, k, filter, _with_threshold(score_threshold, options)))
 
@@ -305,7 +302,6 @@ class UmiVectorStore(SharesStore, VectorStore):
         """Documents that are relevant and unlike each other, in the order in which maximal marginal relevance chooses.
 
         Args:
-            query, k, filter, options: As in `similarity_search`.
             fetch_k: Number of best documents from which MMR chooses; if it is below `k`, MMR chooses from `k`.
             lambda_mult: 0..1; with 1 only relevance counts, with 0 only diversity.
         """

@@ -88,9 +88,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         object_map, objects, verbose: As in `BaseRetriever`, but both `object_map` and `objects` may be given.
 
     Raises:
-        ConfigError: If an argument is unknown or not as described.
-        InvalidLimit: If `similarity_top_k` is outside 1..100.
-        FilterError, InvalidTimeRange: If `filters`, `time_range` or `now` is not valid.
+        ConfigError, InvalidLimit, FilterError, InvalidTimeRange: If an argument is unknown or not as described.
     """
 
     def __new__(cls, *_: Any, **options: Any) -> Self:
@@ -168,9 +166,8 @@ class UmiRetriever(OpensStore, BaseRetriever):
                 `Settings` itself: the current `Settings.llm` at each call.
             persist_dir: Directory of the store; nodes that it holds already are not embedded again. None: the store is
                 in memory.
-            similarity_top_k: Largest number of nodes of a result, 1..100; None: the constructor's default, 10.
-            mirror: Also remove from the directory every node that is not given; with `filters`, only nodes that pass
-                them are removed.
+            similarity_top_k: Largest number of nodes of a result, 1..100; None: 10.
+            mirror: Also remove from the directory every node that is not given and passes `filters`.
             on_invalid: "raise", or "skip": nodes that cannot be stored, for example blank ones, are left out, and
                 `skipped` lists them.
             source_key: Metadata key of a node's source. A node without it, or any node if this is None, has its source
@@ -230,9 +227,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
             **options: As in `from_nodes`.
 
         Raises:
-            InvalidChunk: If `documents` is no list of LlamaIndex documents; also as `from_nodes`.
-            ConfigError: If `transformations` is no list; also as `from_nodes`.
-            DuplicateId: As `from_nodes`.
+            InvalidChunk, ConfigError, DuplicateId: If an argument is no list of its kind; also as `from_nodes`.
         """
         documents = listed(documents, "documents")
         for index, document in enumerate(documents):
@@ -268,14 +263,13 @@ class UmiRetriever(OpensStore, BaseRetriever):
             index: An index over a `ChromaVectorStore` or a `SimpleVectorStore`.
             embed_model: The model that made the index's vectors; None: the index's own model.
             persist_dir: Directory of umi's index of the texts or, if the index is copied, of the copy; None: in memory.
-            copy: Whether to copy an index over Chroma, too; later writes to the index are then not found. The copied
-                nodes replace all stored nodes of the same documents, as in `from_nodes`.
-            mirror: If the index is copied, also remove from the directory every node that the index does not hold.
-            llm, similarity_top_k, source_key, position_key, time_key, options: As in `from_nodes`.
+            copy: Whether to copy an index over Chroma, too, by the rules of `from_nodes`; later writes to the index are
+                then not found.
+            llm, similarity_top_k, mirror, source_key, position_key, time_key, options: As in `from_nodes`; `mirror` is
+                for copies.
 
         Raises:
-            ConfigError: If the index is no `VectorStoreIndex`, or its vector store is of another kind; or if `mirror`
-                is given and the index is not copied.
+            ConfigError: If the index is no `VectorStoreIndex`, or its vector store is of another kind.
             ReindexRequired: If another model made the index's vectors.
         """
         if not isinstance(index, VectorStoreIndex):
@@ -321,8 +315,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         not given are those with which the store was opened.
 
         Raises:
-            ConfigError: If an option is unknown or out of range.
-            InvalidLimit: If `similarity_top_k` is outside 1..100.
+            ConfigError, InvalidLimit: If an option is unknown or out of range.
         """
         sections, fields = sections_and_fields(options)
         config, model = store_settings(store).replaced(**sections), reranker_of(reranker)

@@ -129,9 +129,7 @@ def create_umi_tool(
             the settings `assembly`.
 
     Raises:
-        ConfigError: If `retriever` is no `UmiRetriever`, or its class overrides a search method, which the tool would
-            not call; or if `budget` or `policy` has the wrong type.
-        InvalidLimit: If `limit_max` is outside 1..100.
+        ConfigError, InvalidLimit: If an argument is wrong, or the retriever's class overrides a search method.
     """
     refuse_other_retriever(retriever, UmiRetriever)
     asked_assembly(retriever.umi.config.assembly, budget, policy)  # wrong arguments are refused here

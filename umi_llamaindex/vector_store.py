@@ -121,7 +121,7 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         **sections: Sections of `UmiConfig`: `fusion={"method": "rrf"}`.
 
     Raises:
-        ConfigError: If an option is unknown or out of range, or `store` is given with `embed_model` or `persist_dir`.
+        ConfigError: If an option is unknown, out of range, or given beside a `store` that has it.
     """
 
     stores_text: bool = True

@@ -1,33 +1,43 @@
-"""Compare retrieval systems on collections with known answers. Queries, documents and metrics are the same for all."""
+"""Compare retrieval systems on collections with known answers. Queries, documents and metrics are the same for all.
+
+`compare` runs every system on every dataset. `SystemComparison` holds the results: a row of metrics for each system and
+set, significance tests, and the relevant documents that were not found.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
+import math
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
+from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter
+from pydantic_core import to_json
 
 from umi_common import __version__
 from umi_common.config import UmiConfig
-from umi_common.errors import ConfigError, DatasetError, SystemFailed, optional_module
-from umi_common.evaluation.comparison import Run, SystemComparison
-from umi_common.evaluation.datasets import Dataset, judged_datasets
-from umi_common.evaluation.metrics import diversity, duplication
+from umi_common.errors import ConfigError, DatasetError, SystemFailed, optional_module, writing
+from umi_common.evaluation.datasets import Dataset, Query, judged_datasets
+from umi_common.evaluation.metrics import default_metrics, diversity, duplication, latency, score_rankings
+from umi_common.evaluation.significance import Difference, Estimate, bootstrap_mean, holm, paired_randomisation
 from umi_common.evaluation.systems import Answer, EmbedderChoice, Stores, System, UmiSystem, open_system, settings_of
+from umi_common.explain import tables_to_html
 from umi_common.progress import progress_bar
 from umi_common.search.request import LIMIT_MAX
 
-LINE_START = b'{"key": "'
-"""The beginning of every line in a file of runs."""
+T = TypeVar("T")
 
 log = logging.getLogger("umi")
+
+LINE_START = b'{"key": "'
+"""The beginning of every line in a file of runs."""
 
 
 def compare(
@@ -54,14 +64,13 @@ def compare(
         ks: Cut-offs of the metrics, 1..100, each once.
         depth: Number of results per query, from the largest of `ks` to 100; None: the largest of `ks`. Latency is
             measured with this number of results, and `failures` shows ranks up to it.
-        embedder: A model or its name, as for `HybridStore.open`, or a function from a dataset to its model; a function
-            of texts is given as `as_embedder(function)`. It is used for umi's searches, and for diversity and
-            duplication. None: umi uses the model in its settings, else the default; diversity and duplication use the
-            default.
+        embedder: For umi's searches, diversity and duplication: a model or its name, as for `HybridStore.open`, or a
+            function from a dataset to its model; a function of texts is given as `as_embedder(function)`. None: the
+            default, or for searches the model in umi's settings.
         seed: Seed of confidence intervals and tests.
         resume: A JSON-lines file to which finished runs are written. Runs that it has already are not repeated if
             umi's version and the facts of `run_key` are the same. Of a function or a retriever only the type and the
-            name are known: give it another name if its code, settings or documents have changed.
+            name are known: give it another name if it has changed.
         show_progress: Whether to show a progress bar, on stderr or in the notebook.
 
     Raises:
@@ -232,3 +241,278 @@ def run_key(name: str, system: System, dataset: Dataset, stores: Stores, *, dept
     facts = [__version__, name, settings_of(system), dataset.name, dataset.group, depth, top]
     facts += [stores.embedder(dataset).name, content.hexdigest()]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+VECTOR_METRICS = ("diversity", "duplication")
+"""Metrics of the hits' vectors, which are fields of `Run`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The answers of one system on one dataset. All mappings except `degraded` are by query id."""
+
+    system: str
+    set: str
+    """Name of the collection that the dataset belongs to."""
+    group: str
+    """Name of the dataset in the collection."""
+    ids: Mapping[str, Sequence[str]]
+    """Ids of the documents found, best first."""
+    milliseconds: Mapping[str, float]
+    """Wall time of the call; the first call of a store includes the time to load it."""
+    llm_calls: Mapping[str, int | None]
+    """Number of LLM calls; None: not known."""
+    arms: Mapping[str, Mapping[str, Mapping[str, int | None]]]
+    """By query, relevant document found and arm: the rank from 1; None: the document is not in the arm's list."""
+    diversity: Mapping[str, float]
+    """`metrics.diversity` of the first hits."""
+    duplication: Mapping[str, float]
+    """`metrics.duplication` of the first hits."""
+    degraded: Mapping[str, int]
+    """Number of answers in which a part failed, by part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The results of one system on one set: all datasets with the same name."""
+
+    system: str
+    set: str
+    metrics: Mapping[str, Estimate]
+    """Relevance metrics, then diversity and duplication; a metric that has no value for any query is left out."""
+    latency: Mapping[str, float]
+    """p50, p95, p99 in milliseconds."""
+    llm_calls: float | None
+    """Mean number of LLM calls for each query; None: not known for every query."""
+    degraded: Mapping[str, int]
+    """Number of answers in which a part failed, by part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A relevant document that is not among a system's first k results."""
+
+    set: str
+    group: str
+    query: Query
+    id: str
+    text: str
+    """Text of the document; "" if the file has no text for it."""
+    rank: int | None
+    """Rank in the system's list, from 1; None: not in the list."""
+    arms: Mapping[str, int | None]
+    """Rank in the list of each arm of the system; None: not in this list. Empty if not known."""
+    elsewhere: Mapping[str, int | None]
+    """Rank in the list of each other system, by system; None: not in this list."""
+
+
+class SystemComparison:
+    """The results of `compare`. Read them through `row`, `values`, `versus`, `by_category` and `failures`."""
+
+    def __init__(
+        self, runs: Iterable[Run], datasets: Iterable[Dataset], *, ks: Sequence[int], depth: int, seed: int = 0
+    ) -> None:
+        self.runs = tuple(runs)
+        self.datasets = {(dataset.name, dataset.group): dataset for dataset in datasets}
+        self.ks = tuple(ks)
+        self.depth = depth
+        self.seed = seed
+        self.metrics = tuple(default_metrics(ks))
+        self.systems = tuple(dict.fromkeys(run.system for run in self.runs))
+        self.sets = tuple(dict.fromkeys(run.set for run in self.runs))
+        counts = Counter((run.system, run.set, run.group) for run in self.runs)
+        for (system, name, group), count in counts.items():
+            if count > 1:
+                raise ConfigError(f"{system!r} has {count} runs on {name}/{group}; expected one: rename a system")
+        self._scores = {(run.system, run.set, run.group): self._score(run) for run in self.runs}
+        self.rows = tuple(self._row(system, name) for name in self.sets for system in self.systems)
+
+    def row(self, system: str, set: str | None = None) -> Row:
+        """The row of one system and set; the set may be left out if there is only one."""
+        if set is None and len(self.sets) != 1:
+            raise ConfigError(f"name one of the sets {self.sets}")
+        name = self._runs(system, set)[0].set
+        return next(row for row in self.rows if (row.system, row.set) == (system, name))
+
+    def value(self, system: str, metric: str, set: str | None = None) -> float:
+        """The mean of one metric over the queries of one set, for one system."""
+        return _measured(self.row(system, set).metrics, metric).mean
+
+    def values(self, system: str, metric: str, set: str | None = None) -> dict[str, float]:
+        """The value of one metric for each query, by "set/group/query id"; set None: for the queries of all sets."""
+        return {
+            f"{run.set}/{run.group}/{query}": value
+            for run in self._runs(system, set)
+            for query, value in self._scored(run, metric).items()
+        }
+
+    def versus(self, baseline: str, metric: str, set: str | None = None) -> dict[str, Difference]:
+        """By system: its difference from the system `baseline` over the same queries.
+
+        P values are corrected for the number of systems by Holm's method.
+        """
+        theirs = self.values(baseline, metric, set)
+        others = {
+            system: paired_randomisation(self.values(system, metric, set), theirs, seed=self.seed)
+            for system in self.systems
+            if system != baseline
+        }
+        corrected = holm({system: difference.p_value for system, difference in others.items()})
+        return {system: replace(difference, p_value=corrected[system]) for system, difference in others.items()}
+
+    def by_category(self, system: str, metric: str, set: str | None = None) -> dict[str, Estimate]:
+        """The mean of one metric by category of query; "" is the category of queries without one."""
+        pairs: dict[str, list[tuple[float, str]]] = defaultdict(list)
+        for run in self._runs(system, set):
+            scores = self._scored(run, metric)
+            for query in self.datasets[run.set, run.group].judged:
+                pairs[query.category or ""].append((scores[query.id], run.group))
+        return {kind: self._mean(pairs[kind]) for kind in sorted(pairs)}
+
+    def failures(self, system: str, k: int | None = None, set: str | None = None) -> list[Failure]:
+        """The relevant documents that are not among a system's first k results (None: the smallest of `ks`), in the
+        order of the queries."""
+        cut = min(self.ks) if k is None else k
+        if isinstance(cut, bool) or not isinstance(cut, int) or cut < 1:
+            raise ConfigError(f"k is {k!r:.40}; expected a whole number above 0, or None")
+        missed: list[Failure] = []
+        for run in self._runs(system, set):
+            where = run.set, run.group
+            dataset = self.datasets[where]
+            texts = {chunk.id: chunk.text for chunk in dataset.chunks}
+            others = [other for other in self.runs if (other.set, other.group) == where and other is not run]
+            for query in dataset.judged:
+                for document in dataset.relevant(query.id):
+                    rank = _rank(run, query.id, document)
+                    if rank is None or rank > cut:
+                        arms = run.arms.get(query.id, {}).get(document, {})
+                        elsewhere = {other.system: _rank(other, query.id, document) for other in others}
+                        text = texts.get(document, "")
+                        missed.append(Failure(*where, query, document, text, rank, arms, elsewhere))
+        return missed
+
+    def table(self, format: Literal["text", "markdown"] = "text", metrics: Sequence[str] = ()) -> str:
+        """One table for each set, with a row for each system: the mean of each of the metrics (none: the relevance
+        ones), p50 of the latency, LLM calls. Raises ConfigError for an unknown format or metric."""
+        if format not in _RENDERERS:
+            raise ConfigError(f"format {format!r}; expected one of {', '.join(_RENDERERS)}")
+        return _RENDERERS[format](self._tables(metrics or self.metrics))
+
+    def _tables(self, columns: Sequence[str]) -> list[Table]:
+        header = ["system", *columns, "p50 ms", "LLM calls"]
+        tables = []
+        for name in self.sets:
+            rows = [row for row in self.rows if row.set == name]
+            queries = next(iter(rows[0].metrics.values())).queries
+            groups = sum(set == name for set, _ in self.datasets)
+            body = []
+            for row in rows:
+                values = [f"{_measured(row.metrics, metric).mean:.3f}" for metric in columns]
+                calls = "-" if row.llm_calls is None else f"{row.llm_calls:.2f}"
+                body.append([row.system, *values, f"{row.latency['p50']:.1f}", calls])
+            tables.append((f"{name}: {queries} queries, {groups} group{'s' if groups > 1 else ''}", header, body))
+        return tables
+
+    def _repr_html_(self) -> str:
+        return tables_to_html(self._tables(self.metrics))
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with one row for each system and set: mean of each metric with the bounds of its 95 %
+        interval, latency in milliseconds, LLM calls. Raises MissingExtra without pandas."""
+        records = []
+        for row in self.rows:
+            record: dict[str, Any] = {"set": row.set, "system": row.system}
+            for metric, estimate in row.metrics.items():
+                record |= {metric: estimate.mean, f"{metric} low": estimate.low, f"{metric} high": estimate.high}
+            record |= {f"{name} ms": spent for name, spent in row.latency.items()}
+            records.append(record | {"LLM calls": row.llm_calls})
+        return optional_module("pandas", "pandas", "eval").DataFrame.from_records(records)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """All rows as JSON, with null for NaN; the text is also written to `path`, if a path is given."""
+        body = {"ks": self.ks, "depth": self.depth, "seed": self.seed, "rows": self.rows}
+        text = to_json(body, indent=1, inf_nan_mode="null").decode()
+        if path is not None:
+            with writing(path):
+                Path(path).write_text(text + "\n", encoding="utf-8")
+        return text
+
+    def plot(self, path: str | Path | None = None, metric: str | None = None) -> Any:
+        """A matplotlib figure with bars of one metric (None: nDCG at the largest of `ks`) and its intervals, by set and
+        system; it is also written to `path`, if given."""
+        from umi_common.evaluation.plots import plot_metric
+
+        return plot_metric(self, f"ndcg@{max(self.ks)}" if metric is None else metric, path)
+
+    def __repr__(self) -> str:
+        return self.table()
+
+    def _runs(self, system: str, set: str | None) -> list[Run]:
+        """The runs of a system on one set; set None: on all sets. Raises ConfigError if there are none."""
+        found = [run for run in self.runs if run.system == system and set in (None, run.set)]
+        if not found:
+            on = "any set" if set is None else repr(set)
+            raise ConfigError(f"no result of {system!r} on {on}; systems: {self.systems}, sets: {self.sets}")
+        return found
+
+    def _score(self, run: Run) -> dict[str, Mapping[str, float]]:
+        dataset = self.datasets[run.set, run.group]
+        asked = {query: dataset.qrels[query] for query in run.ids}
+        return {**score_rankings(asked, run.ids, self.metrics), **{name: getattr(run, name) for name in VECTOR_METRICS}}
+
+    def _scored(self, run: Run, metric: str) -> Mapping[str, float]:
+        return _measured(self._scores[run.system, run.set, run.group], metric)
+
+    def _mean(self, pairs: Sequence[tuple[float, str]]) -> Estimate:
+        return bootstrap_mean([value for value, _ in pairs], [group for _, group in pairs], seed=self.seed)
+
+    def _row(self, system: str, name: str) -> Row:
+        runs = self._runs(system, name)
+        metrics: dict[str, Estimate] = {}
+        for metric in (*self.metrics, *VECTOR_METRICS):
+            pairs = [(value, run.group) for run in runs for value in self._scored(run, metric).values()]
+            if any(not math.isnan(value) for value, _ in pairs):
+                metrics[metric] = self._mean(pairs)
+        times = [spent for run in runs for spent in run.milliseconds.values()]
+        all_calls = [calls for run in runs for calls in run.llm_calls.values()]
+        known = [calls for calls in all_calls if calls is not None]
+        mean_calls = sum(known) / len(known) if known and known == all_calls else None
+        degraded = sum((Counter(run.degraded) for run in runs), Counter[str]())
+        return Row(system, name, metrics, latency(times), mean_calls, dict(degraded))
+
+
+def _measured(results: Mapping[str, T], metric: str) -> T:
+    if metric not in results:
+        raise ConfigError(f"{metric!r} was not measured; there is {', '.join(results)}")
+    return results[metric]
+
+
+def _rank(run: Run, query: str, document: str) -> int | None:
+    ids = list(run.ids.get(query, ()))
+    return ids.index(document) + 1 if document in ids else None
+
+
+Table = tuple[str, list[str], list[list[str]]]
+"""(title, header, rows of cells)."""
+
+
+def _text(tables: Sequence[Table]) -> str:
+    blocks = []
+    for title, header, body in tables:
+        rows = [header, *body]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
+        blocks.append("\n".join([title, *map("  ".join, lines)]))
+    return "\n\n".join(blocks)
+
+
+def _markdown(tables: Sequence[Table]) -> str:
+    blocks = []
+    for title, header, rows in tables:
+        escaped = [[cell.replace("|", r"\|") for cell in row] for row in rows]
+        lines = ["| " + " | ".join(row) + " |" for row in (header, ["---"] + ["---:"] * (len(header) - 1), *escaped)]
+        blocks.append(f"**{title}**\n\n" + "\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+_RENDERERS = {"text": _text, "markdown": _markdown}

@@ -86,8 +86,7 @@ def load_beir(
 
     Args:
         folder: Has `corpus.jsonl`, `queries.jsonl` and `qrels.tsv` (or `qrels/test.tsv`).
-        name: The collection's name; None: the folder's name. `Dataset.group`, the name of this part of the collection,
-            is always the folder's name.
+        name: The collection's name; None: the folder's name, which is always that of `Dataset.group`.
         keys: Metadata keys of source, position and time; by default documents have none of these fields.
         default_source: Source of documents whose metadata have no source.
 

@@ -115,11 +115,7 @@ def parse_metric(name: str) -> tuple[str, int | None]:
 
 def diversity(vectors: Vectors) -> float:
     """1 - mean cosine of all pairs of hits: 0 if all are equal, 1 if they are unrelated, 2 if two are opposite; NaN for
-    fewer than two hits.
-
-    Args:
-        vectors: (k, dim), one row for each hit.
-    """
+    fewer than two hits. `vectors` (k, dim) has one row for each hit."""
     if len(vectors) < 2:
         return float("nan")
     cosines = _cosines(vectors)
@@ -127,11 +123,8 @@ def diversity(vectors: Vectors) -> float:
 
 
 def duplication(vectors: Vectors, *, similarity: float = NEAR_DUPLICATE) -> float:
-    """Share of the hits whose cosine with a better-ranked hit is at least `similarity`; 0 without hits.
-
-    Args:
-        vectors: (k, dim), one row for each hit, best first.
-    """
+    """Share of the hits whose cosine with a better-ranked hit is at least `similarity`; 0 without hits. `vectors`
+    (k, dim) has one row for each hit, best first."""
     if not len(vectors):
         return 0.0
     near_earlier = np.tril(_cosines(vectors) >= similarity, -1)

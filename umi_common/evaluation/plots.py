@@ -23,7 +23,7 @@ from umi_common.explain.texts import snippet
 from umi_common.types import Hit, SearchResult
 
 if TYPE_CHECKING:
-    from umi_common.evaluation.comparison import SystemComparison
+    from umi_common.evaluation.compare import SystemComparison
 
 PathOption = str | Path | None
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", "#000000")
@@ -218,7 +218,7 @@ def new_chart(width: float, height: float) -> Any:
 
 
 def new_axes(width: float, height: float) -> tuple[Any, Any]:
-    """(empty figure, its axes); width and height are in inches. Raises MissingExtra without matplotlib."""
+    """(empty figure, its axes), as `new_chart`."""
     chart = new_chart(width, height)
     return chart, chart.add_subplot()
 
