@@ -39,6 +39,12 @@ log = logging.getLogger("umi")
 
 SCORE_KEY, REASONS_KEY = "relevance_score", "umi_reasons"
 """Metadata keys of a document's score, and of the list of reasons why it was found."""
+START_INDEX = "start_index"
+"""Metadata key of a text's offset in its page, in characters; LangChain's splitters set it if add_start_index=True."""
+PAGE = "page"
+"""Metadata key of the page, from 0; LangChain's PDF loaders set it."""
+CHARACTERS_PER_PAGE = 2**32
+"""More characters than any page has, so that page * CHARACTERS_PER_PAGE + offset orders texts by page, then offset."""
 SKIP_ADVICE = '; from_documents(..., on_invalid="skip") or UmiVectorStore(on_invalid="skip") leaves such documents out'
 
 
@@ -245,14 +251,6 @@ def chunk_pages(collection: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk],
 def document_chunk_of_record(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
     """The chunk of a record of a Chroma collection; it has a position only if its metadata states one."""
     return to_chunks([Document(id=id, page_content=text, metadata=dict(metadata))], keys)[1][0]
-
-
-START_INDEX = "start_index"
-"""Metadata key of a text's offset in its page, in characters; LangChain's splitters set it if add_start_index=True."""
-PAGE = "page"
-"""Metadata key of the page, from 0; LangChain's PDF loaders set it."""
-CHARACTERS_PER_PAGE = 2**32
-"""More characters than any page has, so that page * CHARACTERS_PER_PAGE + offset orders texts by page, then offset."""
 
 
 def stated_positions(documents: Sequence[Document], source_key: str | None) -> list[int | None]:

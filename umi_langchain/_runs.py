@@ -88,7 +88,7 @@ def searched(search: Callable[..., Any], manager: CallbackManager | None, query:
     on_stage = stages(manager)
     with _calls_below(manager):
         found = search(query, on_stage=on_stage, **options)
-    report_losses(on_stage, found.degraded)
+    _report_losses(on_stage, found.degraded)
     return found
 
 
@@ -99,7 +99,7 @@ async def asearched(
     async with astages(manager) as on_stage:
         with _calls_below(manager):
             found = await search(query, on_stage=on_stage, **options)
-        report_losses(on_stage, found.degraded)
+        _report_losses(on_stage, found.degraded)
     return found
 
 
@@ -114,7 +114,7 @@ def _calls_below(manager: BaseCallbackManager | None) -> Iterator[None]:
         var_child_runnable_config.reset(token)
 
 
-def report_losses(on_stage: OnStage | None, losses: Iterable[Degradation]) -> None:
+def _report_losses(on_stage: OnStage | None, losses: Iterable[Degradation]) -> None:
     """Open and close a child run for each part of the search that failed."""
     if on_stage is None:
         return
