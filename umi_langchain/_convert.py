@@ -328,13 +328,15 @@ class _Source:
         for chunk in chunks:
             section, start = _section(chunk), _start(chunk.metadata) or 0
             first = firsts.get(section, self.firsts.get(section))
-            position = self.places.get((chunk.id, section, start))  # None: the chunk is not stored
-            if position is None and first is None and not collides:  # the first chunk of a new section
+            place = -1 if first is None else first + start  # if the chunk continues its section
+            is_free = place not in self.held or (replaces and section not in self.repeated)
+            if (chunk.id, section, start) in self.places:  # it is stored already
+                position = self.places[chunk.id, section, start]
+            elif first is None and not collides and chunk.position is not None:  # the first of a new section
                 position = chunk.position
-            elif position is None and first is not None and (section != previous[0] or start > previous[1]):
-                taken = first + start in self.held and (not replaces or section in self.repeated)
-                position = None if taken else first + start
-            if position is None:  # it begins a new section, after the chunks before it
+            elif first is not None and is_free and (section != previous[0] or start > previous[1]):
+                position = place
+            else:  # it begins a new section, after the chunks before it
                 position = start + (max(found.values()) + 1 if found else end)
             firsts[section], found[chunk.id], previous = position - start, position, (section, start)
         return found
