@@ -21,11 +21,7 @@ def message_text(message: BaseMessage) -> str:
 
 def as_turns(history: Sequence[str | MessageLikeRepresentation]) -> list[str]:
     """A conversation as a list of texts. A message, pair or dict becomes "role: text", and is left out if it has no
-    text; a string stays as it is.
-
-    Raises:
-        InputError: If `history` is one message, or no iterable, or an item cannot be read as a message.
-    """
+    text; a string stays as it is. Raises InputError if `history` is unordered, or an item is no message."""
     if not is_ordered(history):
         expected = "expected a list of messages or strings, oldest first"
         advice = "; give history.messages" if hasattr(history, "messages") else ""

@@ -50,8 +50,8 @@ example, `SummarizationMiddleware` replaces earlier messages by a summary, which
 BUDGET = 1_000
 """Default limit of the context, in tokens."""
 PAUSE = timedelta(minutes=5)
-"""Time after a failure of the embedder during which messages are stored without vectors and the embedder is not called.
-A failing call is repeated for a minute (`embedder.retry_seconds`), and the user would wait for it."""
+"""Time after a failure of the embedder during which it is not called. A failing call is repeated for a minute
+(`embedder.retry_seconds`), and the user would wait for it."""
 
 
 class UmiMemoryMiddleware(AgentMiddleware):
@@ -77,8 +77,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
         clock: Returns the present as an aware datetime; None: the computer's clock.
 
     Raises:
-        ConfigError: If `budget` or `policy` has the wrong type. A call of the agent raises it if user or thread is
-            missing, or if the clock returns no aware datetime.
+        ConfigError: If `budget` or `policy` has the wrong type; at a call, if user or thread is missing.
     """
 
     def __init__(
@@ -135,10 +134,8 @@ class UmiMemoryMiddleware(AgentMiddleware):
         return as_utc(self._clock(), "the time that clock() returned", ConfigError)
 
     def _owner(self, runtime: Runtime[Any]) -> dict[str, str]:
-        """{"user": ..., "session": thread}: the metadata that all messages of a call have.
-
-        If one is missing, ConfigError is raised: without a user, the memory of all users would be searched.
-        """
+        """{"user": ..., "session": thread}: the metadata that all messages of a call have. If one is missing,
+        ConfigError is raised: without a user, the memory of all users would be searched."""
         named = self._who(runtime)
         if not isinstance(named, (tuple, list)) or len(named) != 2 or any(part in (None, "") for part in named):
             raise ConfigError(
@@ -149,10 +146,8 @@ class UmiMemoryMiddleware(AgentMiddleware):
         return {"user": str(named[0]), "session": str(named[1])}
 
     def _question(self, request: ModelRequest[Any]) -> tuple[str, dict[str, Any]]:
-        """(query, options of `get_context`): the query is the text of the user's last message.
-
-        The filter in the options excludes the messages of the request, because the model gets them in any case.
-        """
+        """(text of the user's last message, options of `get_context`). Their filter excludes the messages of the
+        request, because the model gets them in any case."""
         who = self._owner(request.runtime)
         query, before = _query_and_history(request.messages)
         ids = tuple(message.id for message in request.messages if message.id is not None)

@@ -140,13 +140,12 @@ class UmiStore(Closing, BaseStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """The results of several operations, in their order; None for a write.
 
-        All reads run first, then the writes. Of several writes to one key, only the last runs.
+        All reads run first, then the writes. Of several writes to one key, only the last runs. An error writes nothing.
 
         Raises:
-            InvalidChunk: If a value cannot be stored; the message names the item. Nothing is written.
-            FilterError, InvalidLimit: If the filter or the limit of a search is not valid. Nothing is written.
-            InputError: If an operation or another argument has the wrong type, or a `ttl` is not above 0. Nothing is
-                written.
+            InvalidChunk: If a value cannot be stored; the message names the item.
+            FilterError, InvalidLimit: If the filter or the limit of a search is not valid.
+            InputError: If an operation or another argument has the wrong type, or a `ttl` is not above 0.
         """
         ops = list(ops)
         for op in ops:

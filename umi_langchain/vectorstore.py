@@ -418,10 +418,7 @@ def _is_listing(query: str, options: dict[str, Any]) -> bool:
 
 
 def _asked(k: int, filter: Where, options: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of `DualRetriever.search`. Documents must pass `filter` and the option `where`, if both are given.
-
-    An unknown option raises TypeError.
-    """
+    """The arguments of `DualRetriever.search`. Documents must pass both `filter` and the option `where`."""
     refuse_unknown_options(set(options) - set(SearchOptions.__annotations__), CallOptions.__annotations__, TypeError)
     where = Scope(asked_filter(filter)).narrow(options.get("where"))
     history = as_turns(options.get("history", ()))

@@ -156,10 +156,8 @@ def node_source(node: BaseNode, keys: PlaceKeys) -> str | None:
 
 
 def document_start(node: BaseNode) -> int | None:
-    """Index of the node's first character in its document; None: not known.
-
-    It is not known for a node with a parent: `HierarchicalNodeParser` counts its `start_char_idx` in the parent's text.
-    """
+    """Index of the node's first character in its document; None: not known, as for a node with a parent:
+    `HierarchicalNodeParser` counts its `start_char_idx` in the parent's text."""
     return None if NodeRelationship.PARENT in node.relationships else getattr(node, START, None)
 
 

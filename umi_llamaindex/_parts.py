@@ -74,10 +74,8 @@ async def _asearch(
 def _narrowed(
     finder: BaseRetriever, query: str, where: Filter | None, window: TimeRange | None
 ) -> tuple[BaseRetriever, str | QueryBundle]:
-    """(retriever, query): a retriever like `finder` that also applies the conditions that it can check.
-
-    The finder's own filters still apply. A finder of an unknown class is returned unchanged.
-    """
+    """(retriever, query): a retriever like `finder` that also applies the conditions that it can check. A finder of an
+    unknown class is returned unchanged."""
     if hasattr(finder, "umi"):
         return finder, UmiQuery(query, filters=where, time_range=window)
     if not isinstance(finder, VectorIndexRetriever) or type(finder._vector_store).__name__ not in FILTERING_STORES:
@@ -112,10 +110,7 @@ def _scored(reply: Any, k: int, keys: PlaceKeys) -> ArmReply:
 
 
 class SettingsLLM:
-    """An LLM that passes each call to the current `Settings.llm`.
-
-    If `Settings.llm` changes, cached replies of the old LLM stay in use.
-    """
+    """An LLM that passes each call to the current `Settings.llm`; if that changes, cached replies stay in use."""
 
     def complete(self, prompt: str) -> Any:
         """The completion of the current `Settings.llm`."""

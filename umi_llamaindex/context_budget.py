@@ -220,10 +220,8 @@ def _with_text_of(part: ContextPart, first: BaseNode, last: BaseNode) -> BaseNod
 
 
 def _has_room(context: AssembledContext, best: str | None, layout: _NodeFormat, counter: Counter) -> bool:
-    """Whether the metadata leaves room for text: the best node is shown, whole or with more text than metadata.
-
-    True if the best node is left out for another reason than its length.
-    """
+    """Whether the metadata leaves room for text: the best node is shown, whole or with more text than metadata, or
+    left out for another reason than its length."""
     if any(drop.id == best and drop.reason in ("total", "chunk") for drop in context.stats.dropped):
         return False
     shown = next((part for part in context if best in part.ids), None)

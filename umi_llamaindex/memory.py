@@ -92,10 +92,8 @@ class UmiMemoryBlock(TakesBudget, BaseMemoryBlock[str]):
     ) -> str:
         """The memories that are relevant to the last message with text; "" if none is found.
 
-        If a part of the search failed, a line after the memories names it.
-
-        Raises:
-            FilterError: If the call names another user, or if it names no session and `across_sessions` is False.
+        If a part of the search failed, a line after the memories names it. FilterError is raised if the call names
+        another user, or no session and `across_sessions` is False.
         """
         shared = self._shared_metadata(session_id, user)
         where = scope(**({"user": self.user} if self.across_sessions else shared)).where

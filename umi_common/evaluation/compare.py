@@ -307,7 +307,10 @@ class Failure:
 
 
 class SystemComparison:
-    """The results of `compare`. Read them through `row`, `values`, `versus`, `by_category` and `failures`."""
+    """The results of `compare`. Read them through `row`, `values`, `versus`, `by_category` and `failures`.
+
+    Two runs of one system on one dataset raise ConfigError.
+    """
 
     def __init__(
         self, runs: Iterable[Run], datasets: Iterable[Dataset], *, ks: Sequence[int], depth: int, seed: int = 0
@@ -429,7 +432,7 @@ class SystemComparison:
         return optional_module("pandas", "pandas", "eval").DataFrame.from_records(records)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """All rows as JSON, with null for NaN; the text is also written to `path`, if a path is given."""
+        """All rows as JSON, with null for NaN; also written to `path`, if given. InputError: it cannot be written."""
         body = {"ks": self.ks, "depth": self.depth, "seed": self.seed, "rows": self.rows}
         text = to_json(body, indent=1, inf_nan_mode="null").decode()
         if path is not None:

@@ -62,10 +62,7 @@ def arm(name: Literal["lexical", "dense"]) -> UmiSystem:
     """A system that ranks by the scores of one arm of umi.
 
     The settings `neighbours`, `references`, `duplicates`, `when` (periods that the query names) and `fusion.adaptive`
-    are off. The stages of `search.reorder.stages` do not run in a search by one arm.
-
-    Raises:
-        ConfigError: If `name` is no arm.
+    are off. The stages of `search.reorder.stages` do not run in a search by one arm. Another name raises ConfigError.
     """
     if name not in ("lexical", "dense"):
         raise ConfigError(f"arm {name!r:.80}; expected 'lexical' or 'dense'")
