@@ -3,10 +3,9 @@
 A hit's chunk, or a part of it, is a `Piece`. Pieces of one source that touch are joined to a `Stretch`. Each stretch is
 a `ContextPart` of the finished text.
 
-assemble   the steps: choose pieces, write the text, count its tokens, remove pieces until every cap holds
+assemble   choose pieces greedily, write the text, count its tokens, remove pieces until every cap holds
 budget     the arguments (budget, policy) and the result (context, parts, statistics)
 pieces     hits and their neighbours as candidates with a value
-pack       choose pieces greedily by estimated tokens
 stitch     join chosen pieces of one source, and put the joined texts in order
 trim       cut a text that is too long to its beginning, or to the text around a passage
 format     write parts as plain text, XML, JSON or by a template

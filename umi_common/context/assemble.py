@@ -12,8 +12,11 @@ within every cap, as counted by the given token counter. The steps:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from umi_common.context.budget import (
@@ -23,15 +26,243 @@ from umi_common.context.budget import (
     ContextPart,
     ContextStats,
     Dropped,
+    SourceKey,
     TokenBudget,
     asked_assembly,
 )
-from umi_common.context.format import Format, cited_parts
-from umi_common.context.pack import SAME_TEXT, Packing, PassageOf, Rendered
+from umi_common.context.format import Format, cited_parts, format_of
 from umi_common.context.pieces import Piece, pieces_of, with_neighbours, with_questions
-from umi_common.context.tokens.counter import counter_for
+from umi_common.context.stitch import Stretch, in_source_order, join_of, lay_out, may_join, part_from
+from umi_common.context.tokens.counter import Counter, counter_for
+from umi_common.context.trim import Characters, cut_to_fit, window_to_fit
 from umi_common.errors import BudgetError
 from umi_common.types import Chunk, Hit
+
+PassageOf = Callable[[Chunk], Characters | None]
+"""Returns the (start, end) of the passage of a chunk that answers the query best; None: the chunk has no best part."""
+SAME_TEXT = "same text"
+"""The reason for dropping a piece whose text another part shows."""
+CHUNK_DIVISOR = 4
+"""If `per_chunk_max` is None, a chunk is first cut to 1 / CHUNK_DIVISOR of the budget, so that the context shows
+several long chunks instead of one."""
+CHUNK_LEAST = 1_024
+"""Smallest limit that CHUNK_DIVISOR sets for a chunk, in tokens."""
+SAMPLE_TEXT = "x"
+"""Stands for a part's text while the tokens that the format adds around it are counted. An empty text would not do: the
+space before it would be a token of its own, but the space before a word is part of the word's token."""
+SAMPLE_NUMBER = 99
+"""Stands for the number of the part's source in this count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A finished text, the pieces and parts that it shows, and its number of tokens."""
+
+    pieces: tuple[Piece, ...] = ()
+    parts: tuple[ContextPart, ...] = ()
+    text: str = ""
+    tokens: int = 0
+
+
+class Packing:
+    """The pieces chosen so far, and an estimate of the tokens that they use under each cap."""
+
+    def __init__(
+        self,
+        budget: TokenBudget,
+        policy: AssemblyPolicy,
+        counter: Counter,
+        passage_of: PassageOf | None = None,
+        layout: Format | None = None,
+    ) -> None:
+        self.budget, self.policy, self.counter = budget, policy, counter
+        self._passage_of = passage_of
+        self.chosen: list[Piece] = []
+        self.refused: dict[str, Dropped] = {}
+        """By chunk id: the reason why a candidate was not chosen."""
+        self._chunk_cap = budget.per_chunk_max or max(CHUNK_LEAST, budget.available // CHUNK_DIVISOR)
+        self._format = layout or format_of(policy)
+        self._shown: dict[str, str] = {}
+        """By `Piece.key`: the id of the chosen chunk that is shown with this text."""
+        self._spent = counter.count(self._format.text_around_parts())
+        """Estimated tokens of the whole text."""
+        self._by_source: dict[SourceKey, list[Piece]] = {}
+        """The chosen pieces of each source."""
+        self._spent_source = defaultdict[SourceKey, int](int)
+        """Estimated tokens of the text of each source."""
+
+    def fill(self, candidates: Iterable[Piece], *, share: int | None = None) -> int:
+        """Choose the candidates that fit, in the given order; returns how many were chosen.
+
+        Args:
+            candidates: A neighbour is left out unless its hit was chosen before.
+            share: Largest number of tokens that they may add together; None: no other limit than the budget.
+        """
+        before = len(self.chosen)
+        limit = self.budget.available if share is None else min(self.budget.available, self._spent + share)
+        ids = {piece.chunk.id for piece in self.chosen}
+        for piece in candidates:
+            allowed = piece.chunk.id not in ids and (piece.neighbour_of is None or piece.neighbour_of in ids)
+            if allowed and self._choose_if_fits(piece, limit):
+                ids.add(piece.chunk.id)
+        return len(self.chosen) - before
+
+    def take(self, piece: Piece) -> None:
+        """Add a piece to the chosen ones without changing the counts of tokens."""
+        self.chosen.append(piece)
+        self.refused.pop(piece.chunk.id, None)
+        self._shown.setdefault(piece.key, piece.chunk.id)  # of a copy, the shown chunk was taken before
+        self._by_source.setdefault(piece.source, []).append(piece)
+
+    def adopt(self, rendered: Rendered) -> bool:
+        """Take chosen pieces and numbers of tokens from a finished text; returns whether it shows all chosen pieces.
+
+        The reason of a piece that the text does not show is "total", also if it is over another cap.
+        """
+        shown = {piece.chunk.id for piece in rendered.pieces}
+        missing = [piece for piece in self.chosen if piece.chunk.id not in shown]
+        for piece in missing:
+            self._refuse(piece.chunk.id, SAME_TEXT if piece.copy_of else "total", piece.copy_of)
+        self.chosen, self._shown, self._by_source = [], {}, {}
+        for piece in rendered.pieces:
+            self.take(piece)
+        self._spent, self._spent_source = rendered.tokens, _tokens_by_source(rendered.parts)
+        return not missing
+
+    def render(self, pieces: Sequence[Piece]) -> Rendered | None:
+        """The finished text of these pieces; None if it is over a cap."""
+        parts = lay_out(pieces, self.policy, self.counter)
+        source_cap, chunk_cap = self.budget.per_source_max, self.budget.per_chunk_max
+        if source_cap is not None and max(_tokens_by_source(parts).values(), default=0) > source_cap:
+            return None
+        shown = [piece.text for piece in pieces if piece.copy_of is None]
+        if chunk_cap is not None and any(self.counter.count(text) > chunk_cap for text in shown):
+            return None
+        text = self._format.render(parts)
+        tokens = self.counter.measure(text)
+        return Rendered(tuple(pieces), parts, text, tokens) if tokens <= self.budget.available else None
+
+    def longest_prefix(self) -> Rendered:
+        """The finished text of the longest prefix of the chosen pieces that is within every cap, found by bisection: a
+        shorter prefix has fewer tokens."""
+        best, fits, over, tried = Rendered(), 0, len(self.chosen) + 1, len(self.chosen)
+        while over - fits > 1:
+            found = self.render(self.chosen[:tried])
+            if found is None:
+                over = tried
+            else:
+                best, fits = found, tried
+            tried = (fits + over) // 2
+        return best
+
+    def room(self, piece: Piece) -> int:
+        """Estimate of the number of tokens of this piece's text that fit under all caps."""
+        first = piece.source not in self._by_source
+        total = self.budget.available - self._spent - self._frame(piece, first=first)
+        return min(total, self._source_room(piece), self._chunk_cap)
+
+    def cut(self, piece: Piece, tokens: int) -> Piece:
+        """The piece cut to at most `tokens` tokens, around the passage that `passage_of` returns for its chunk.
+
+        Without a passage, the piece is cut to its beginning. If the chunk begins with the head of a table, this head is
+        shown before the rows, unless it takes more than half of the tokens.
+        """
+        text, size = piece.chunk.text, self.counter.measure
+        passage = None if self._passage_of is None else self._passage_of(piece.chunk)
+        if passage is None:
+            return piece.cut(0, cut_to_fit(text, tokens, size))
+        start, end = window_to_fit(text, tokens, size, passage)
+        head = text[: piece.table_head]
+        left = tokens - size(head)
+        head_is_cut_off = 0 < len(head) <= start
+        if not head_is_cut_off or left < tokens / 2:
+            return piece.cut(start, end)
+        rows = text[len(head) :]
+        start, end = window_to_fit(rows, left, size, (passage[0] - len(head), passage[1] - len(head)))
+        below = piece.cut(start + len(head), end + len(head), with_head=True)
+        return below if start < end and size(below.text) <= tokens else piece.cut(start + len(head), end + len(head))
+
+    def shown_by(self, piece: Piece) -> str | None:
+        """The id of a chosen piece with the text of `piece`, which is not chosen; None if there is none."""
+        return self._shown.get(piece.key)
+
+    def _choose_if_fits(self, piece: Piece, limit: int) -> bool:
+        """Choose the piece, or record why not; returns whether it was chosen. Cheap tests precede counting tokens."""
+        id, cap = piece.chunk.id, self._chunk_cap
+        total, source = limit - self._spent, self._source_room(piece)
+        if (same := self.shown_by(piece)) is not None:
+            return self._cite_if_fits(piece, same, total)
+        room = min(total, source)
+        of_source = [other for other in self._by_source.get(piece.source, ()) if other.copy_of is None]
+        if room < cap and self.counter.surely_exceeds(self._new_text(piece, of_source)[0], room):
+            return self._refuse(id, "total" if total < source else "source")
+        if self.counter.surely_exceeds(piece.text, cap) or self.counter.count(piece.text) > cap:
+            piece = self.cut(piece, cap)
+        if not piece.text:
+            return self._refuse(id, "chunk")
+        text, joined = self._new_text(piece, of_source)
+        frame = 0 if joined else self._frame(piece, first=not of_source)
+        tokens, tokens_of_text = self.counter.count(self._format.as_shown(text)) + frame, self.counter.count(text)
+        if tokens_of_text > source or tokens > total:
+            return self._refuse(id, "source" if tokens_of_text > source else "total")
+        return self._choose(piece, tokens, tokens_of_text)
+
+    def _cite_if_fits(self, piece: Piece, same: str, room: int) -> bool:
+        """Choose the piece as a copy of the shown chunk `same`, if its citation takes at most `room` tokens."""
+        known = piece.source in self._by_source  # then only the id is added, to the source's line in the list
+        tokens = self.counter.count(self._format.as_shown(piece.chunk.id)) if known else self._frame(piece, first=True)
+        if tokens > room or piece.neighbour_of is not None:
+            return self._refuse(piece.chunk.id, SAME_TEXT, same)
+        return self._choose(replace(piece, copy_of=same), tokens, 0)
+
+    def _refuse(self, id: str, reason: str, by: str | None = None) -> bool:
+        """Record why a piece is not chosen; returns False, the answer of `_choose_if_fits`."""
+        self.refused[id] = Dropped(id, reason, by)
+        return False
+
+    def _choose(self, piece: Piece, tokens: int, tokens_of_text: int) -> bool:
+        """Choose a piece that adds `tokens` to the whole text and `tokens_of_text` to its source; returns True."""
+        self._spent += tokens
+        self._spent_source[piece.source] += tokens_of_text
+        self.take(piece)
+        return True
+
+    def _source_room(self, piece: Piece) -> int:
+        cap = self.budget.per_source_max
+        return sys.maxsize if cap is None else cap - self._spent_source[piece.source]
+
+    def _new_text(self, piece: Piece, of_source: Iterable[Piece]) -> tuple[str, bool]:
+        """The text that a piece adds, and whether the piece is joined to a chosen piece of its source.
+
+        The text is the part of the piece that no chosen piece shows, after the joiner if it follows a chosen piece.
+        """
+        text, joined = piece.text, False
+        for other in of_source:
+            if not may_join(other, piece):
+                continue
+            earlier, later = in_source_order([other, piece])
+            found = join_of(earlier, later, self.policy.joiner)
+            if found is None:
+                continue
+            joined, (start, between) = True, found
+            shared = max(0, len(earlier.text) - start)
+            text = text[: max(0, len(text) - shared)] if earlier is piece else between + text[shared:]
+        return text, joined
+
+    def _frame(self, piece: Piece, *, first: bool) -> int:
+        """Number of tokens that the format adds around a piece that becomes a part; see `Format.text_of_part`."""
+        sample = Stretch(piece)
+        sample.text = SAMPLE_TEXT
+        part = part_from(sample, self.counter, {piece.source: SAMPLE_NUMBER})
+        return max(0, self.counter.count(self._format.text_of_part(part, first=first)) - part.tokens)
+
+
+def _tokens_by_source(parts: Iterable[ContextPart]) -> defaultdict[SourceKey, int]:
+    tokens = defaultdict[SourceKey, int](int)
+    for part in parts:
+        tokens[part.source_key] += part.tokens
+    return tokens
+
 
 TRIM_MIN = 24
 """Smallest number of free tokens that steps 3 and 4 fill with an excerpt; a shorter one would not help a reader."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from umi_common.context.budget import AssembledContext, ContextPart
 from umi_common.context.format import source_label
 from umi_common.errors import InputError, writing
-from umi_common.explain import bars
+from umi_common.explain import notebook as bars
 from umi_common.explain.flow import HITS_SHOWN, flow_picture
 from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import MEASURES, Step, decided, in_words, rank_path, steps

@@ -10,8 +10,7 @@ files are in the store, and the next run continues from it.
     run          `index`: a run in one process
     session      selects the parts that are not in the store, records their outcomes, removes stale chunks
     walk         finds the files below folders; follows links out of the folders only on request
-    parts        cuts a file into parts: the whole file, or ranges of its records
-    work         reads, embeds and writes some parts
+    parts        cuts a file into parts, the whole file or ranges of its records; reads, embeds and writes some parts
     checkpoint   the checkpoint, a SQLite file
     report       counts and problems of a run
     readers/     turn one file into chunks; the file's ending selects the reader

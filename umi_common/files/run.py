@@ -10,12 +10,11 @@ from typing import Any
 from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError, LedgerDamaged
 from umi_common.files.checkpoint import IngestCheckpoint
-from umi_common.files.parts import PART_BYTES
+from umi_common.files.parts import PART_BYTES, ingest_parts
 from umi_common.files.readers.reading import MAX_FILE_BYTES, PDF_SECONDS, ReadLimits
 from umi_common.files.report import Report
 from umi_common.files.session import IngestSession
 from umi_common.files.walk import checked_roots, store_directory
-from umi_common.files.work import ingest_parts
 from umi_common.protocols import Embedder
 from umi_common.stores.batch_checks import check_store
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -88,14 +87,14 @@ def index(
         EmbedderError: If the embedder fails on everything, in the whole run or several times in a row.
         StoreError: If the store or the checkpoint fails.
     """
-    if checkpoint is None and hasattr(store, "embedder") and not isinstance(store, type):
-        _check_has_place(store)
+    is_store = hasattr(store, "embedder") and not isinstance(store, type)  # else `check_store` says what it is
+    if checkpoint is None and is_store and store_directory(store) is None and not isinstance(store, HybridStore):
+        raise ConfigError(f"{type(store).__name__} has no directory of its own; name a file: checkpoint='corpus.umi'")
     check_store(store, "LangChain's UmiVectorStore holds its store as .store, LlamaIndex's as .client", USED_METHODS)
     limits = ReadLimits(max_file_bytes, pdf_seconds)
     own: Embedder | None = getattr(store, "embedder", None)
     model = own if embedder is None and own is not None else as_embedder(embedder)
-    roots = checked_roots(paths, remove_missing=remove_missing)
-    base = base_of_sources(store, relative_to)
+    roots, base = checked_roots(paths, remove_missing=remove_missing), base_of_sources(store, relative_to)
     with IngestSession(
         store,
         _own_checkpoint(store) if checkpoint is None else IngestCheckpoint(Path(checkpoint)),
@@ -129,12 +128,6 @@ def base_of_sources(store: Any, relative_to: str | os.PathLike[str] | None) -> P
             raise ConfigError(f"relative_to is {relative_to!r:.80}; expected the name of a folder") from error
     directory = store_directory(store)
     return None if directory is None else directory.resolve().parent
-
-
-def _check_has_place(store: Any) -> None:
-    """Raise ConfigError if the checkpoint can be neither in the store's directory nor, as the store, in memory."""
-    if store_directory(store) is None and not isinstance(store, HybridStore):
-        raise ConfigError(f"{type(store).__name__} has no directory of its own; name a file: checkpoint='corpus.umi'")
 
 
 def _own_checkpoint(store: Any) -> IngestCheckpoint:

@@ -21,7 +21,16 @@ from pathlib import Path
 
 from umi_common.errors import EmbedderError, FileUnreadable
 from umi_common.files.checkpoint import LAST_WRITE, IngestCheckpoint, check_belongs, files_in
-from umi_common.files.parts import DEFAULT_LIMITS, FilePart, chunks_of_part, parts_of, version_of
+from umi_common.files.parts import (
+    DEFAULT_LIMITS,
+    FilePart,
+    PartOutcome,
+    chunks_of_part,
+    id_twice,
+    parts_of,
+    remove_chunks,
+    version_of,
+)
 from umi_common.files.readers.chunks import FILE_KEY, RULES_VERSION
 from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_bytes, check_name, file_errors, stamp_of
@@ -38,7 +47,6 @@ from umi_common.files.walk import (
     source_of,
     store_directory,
 )
-from umi_common.files.work import PartOutcome, id_twice, remove_chunks
 from umi_common.filters import parse_filter
 from umi_common.progress import progress_bar
 from umi_common.protocols import Store
@@ -53,6 +61,7 @@ FAILURES_MAX = 3
 class _File:
     """A file that is new, or has changed since it was settled."""
 
+    source: str
     parts: list[FilePart]
     stamp: str
     """The value for `KnownFile.stamp` when the file is complete."""
@@ -69,10 +78,6 @@ class _File:
     waiting: bool = False
     """Whether the second round will repeat a part of the file."""
 
-    @property
-    def source(self) -> str:
-        return self.parts[0].source
-
 
 class IngestSession:
     """One indexing run; `run.index` shows its use.
@@ -87,13 +92,8 @@ class IngestSession:
         roots: Absolute paths of the files and folders to index.
         base: Folder to which sources are relative; None: sources are absolute paths.
         own_checkpoint: Whether the checkpoint is in the store's directory; False: the caller named its file.
-        part_bytes, show_progress, remove_missing, follow_symlinks, on_file: As in `run.index`.
-        limits: Limits of reading a file.
 
-    Raises:
-        ConfigError, ReindexRequired: As `check_belongs`, and if `part_bytes` is less than 1.
-        FileUnreadable: If a root is an empty folder although an earlier run indexed files below it, unless
-            `remove_missing`.
+    All other arguments and the errors are those of `run.index`.
     """
 
     def __init__(
@@ -135,9 +135,10 @@ class IngestSession:
             """Whether the store may have stale chunks of files that the checkpoint does not record."""
             if not remove_missing:
                 self._check_emptied()
-            directory = store_directory(store)
             named = [*roots, *files_once_named(checkpoint.sources_stored(), base, roots)]
-            self._path_of_real = files_below(named, directory, self.report, follow_symlinks=follow_symlinks)
+            self._path_of_real = files_below(
+                named, store_directory(store), self.report, follow_symlinks=follow_symlinks
+            )
             """By the path of each file without symbolic links: the path by which it is read."""
             self.report.files = len(self._path_of_real)
             self._files = [(path, _size(path)) for path in sorted(self._path_of_real.values())]
@@ -148,12 +149,8 @@ class IngestSession:
             raise
 
     def _check_emptied(self) -> None:
-        emptied = [root for root in self._roots if is_empty_folder(root)]
-        if not emptied:
-            return
-        indexed = [path_of(source, self._base) for source in self._checkpoint.sources()]
-        for root in emptied:
-            if any(path.is_relative_to(root) for path in indexed):
+        for root in filter(is_empty_folder, self._roots):
+            if any(path_of(source, self._base).is_relative_to(root) for source in self._checkpoint.sources()):
                 raise FileUnreadable(
                     f"{root} is empty, but earlier runs indexed files of it; mount its disk if it is not mounted, or "
                     "remove what was indexed from it with --remove-missing (remove_missing=True)"
@@ -277,7 +274,7 @@ class IngestSession:
     def _examine(self, path: Path, size: int) -> list[FilePart]:
         """The parts of a file that are not in the store; [] for an unchanged file, and for one that cannot be read."""
         source = source_of(path, self._base)
-        known = None
+        known, parts = None, list[FilePart]()
         try:
             check_name(source, path)
             known = self._checkpoint.file(source)
@@ -285,35 +282,33 @@ class IngestSession:
                 check_inside(path, self._roots)  # the path may have become a link since its folder was listed
             with file_errors(path):
                 stamp = f"{RULES_VERSION}/{stamp_of(path.stat())}"
-            if known is not None and known.settled and known.stamp == stamp:
-                self._count_unchanged(size)
-                return []
-            parts = parts_of(path, source, size=self._part_bytes, limits=self._limits)
+            unchanged = known is not None and known.settled and known.stamp == stamp
+            if not unchanged:
+                parts = parts_of(path, source, size=self._part_bytes, limits=self._limits)
         except FileUnreadable as error:
             self._unread.append((Problem.of(source, error), known is not None))
             self._bar.update(size)
             return []
         version, keys = version_of(parts), [part.key for part in parts]
-        if known is not None and known.settled and known.version == version:
+        if not unchanged and known is not None and known.settled and known.version == version:
+            unchanged = True  # only its stamp has changed
             self._to_settle.append((source, keys, stamp))
-            self._count_unchanged(size)
+        if unchanged:
+            self.report.unchanged += 1
+            self._bar.update(size)
             return []
         may_be_stale = self._may_hold_stale if known is None else known.others or known.version != version
         done = self._checkpoint.done(keys)
         todo = [replace(part, fresh=not may_be_stale) for part in parts if part.key not in done]
         listed_in = self.report.new if known is None else self.report.changed if known.version != version else []
         left, is_empty = {part.key for part in todo}, len(todo) == len(parts)
-        self._open[source] = _File(parts, stamp, may_be_stale, left, listed_in, is_empty)
+        file = self._open[source] = _File(source, parts, stamp, may_be_stale, left, listed_in, is_empty)
         self.report.parts_skipped += len(parts) - len(todo)
         self._bar.update(sum(part.size for part in parts) - sum(part.size for part in todo))
         if not todo:  # an earlier run stored all parts of the file, but was interrupted before it was settled
             self._record_begin(parts)
-            self._close_if_complete(self._open[source])
+            self._close_if_complete(file)
         return todo
-
-    def _count_unchanged(self, size: int) -> None:
-        self.report.unchanged += 1
-        self._bar.update(size)
 
     def _record_begin(self, batch: Sequence[FilePart]) -> None:
         sources = dict.fromkeys(part.source for part in batch)
@@ -333,10 +328,7 @@ class IngestSession:
             self._remove_stale()
 
     def _settle(self, file: _File) -> None:
-        """Count a file as indexed and, unless a record or page was skipped, add it to `_to_settle`.
-
-        Does nothing if the second round will repeat a part of the file.
-        """
+        """Count a file as indexed and, unless a record or page was skipped, add it to `_to_settle`."""
         if file.waiting:
             return
         self.report.indexed += 1

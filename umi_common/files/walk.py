@@ -190,11 +190,9 @@ def _entries(folder: Path, report: Report) -> list[os.DirEntry[str]]:
 
 
 def _has_known_ending(path: Path, report: Report) -> bool:
-    """Whether umi reads files with this ending; any other file is counted in `report.left_out`.
-
-    A pipe, or a link to no file, is not counted: it could not be read if the user named it.
-    """
+    """Whether umi reads files with this ending; any other file is counted in `report.left_out`."""
     known = path.suffix.lower() in ENDINGS
+    # A pipe, or a link to no file, is not counted: it could not be read if the user named it.
     if not known and os.path.isfile(path):  # noqa: PTH113 - `Path.is_file` raises for a link that cannot be followed
         kind = path.suffix.lower() or path.name
         report.left_out[kind] = report.left_out.get(kind, 0) + 1

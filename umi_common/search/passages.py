@@ -26,9 +26,8 @@ from math import log
 from typing import Any
 
 from umi_common.config import AnalyzerConfig
-from umi_common.context.assemble import assemble
+from umi_common.context.assemble import PassageOf, assemble
 from umi_common.context.budget import AssembledContext
-from umi_common.context.pack import PassageOf
 from umi_common.query.followups import follow_up
 from umi_common.query.frames import without_frame
 from umi_common.query.questions import exclusion_in, questions_of

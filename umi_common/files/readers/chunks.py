@@ -18,8 +18,7 @@ from typing import Any
 
 from umi_common.context.pieces import HEAD_KEY, LINE_KEY
 from umi_common.errors import FileUnreadable
-from umi_common.files.readers.chat import message_pattern, messages
-from umi_common.files.readers.front_matter import DATE_KEYS, front_matter
+from umi_common.files.readers.chat import STAMP, message_pattern, messages
 from umi_common.files.readers.html_text import PARAGRAPH_BREAK, HtmlText
 from umi_common.files.readers.json_text import (
     OUTPUT_CHARACTERS,
@@ -31,7 +30,9 @@ from umi_common.files.readers.json_text import (
 )
 from umi_common.files.readers.mail import mails_in, read_mail, saved_page
 from umi_common.files.readers.markup import (
+    DATE_KEYS,
     MARKDOWN_ENDINGS,
+    front_matter,
     headings,
     stated_title,
     tables_and_lists,
@@ -39,7 +40,6 @@ from umi_common.files.readers.markup import (
 from umi_common.files.readers.passages import HEAD_SHARE, PASSAGE_CHARACTERS, Heading, Passage, Table, passages
 from umi_common.files.readers.pdf import PdfPages, PdfProcess, without_divided_words
 from umi_common.files.readers.reading import ReadLimits, check_name, decoded_text, file_errors, open_regular, read_all
-from umi_common.files.readers.stamps import STAMP
 from umi_common.frameworks.records import IDS_KEY, PlaceKeys, may_be_offset, time_in, to_chunk
 from umi_common.stores.chunk_names import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
@@ -95,10 +95,12 @@ class FileChunks:
     """Lines for the report about content that was left out, such as pages without text. Unlike for `skipped`, the next
     run does not read the file again."""
 
-    def add(self, passage: Passage, name: str) -> None:
-        """Append the chunk of a passage; the position of the first chunk is 0."""
-        self.chunks.append(_chunk(name, len(self.chunks), passage))
-        self.undated_passages += passage.undated
+    def add(self, found: Iterable[Passage], name: str) -> FileChunks:
+        """Append the chunks of passages, with rising positions from 0; returns itself."""
+        for passage in found:
+            self.chunks.append(_chunk(name, len(self.chunks), passage))
+            self.undated_passages += passage.undated
+        return self
 
     def skip(self, line: str) -> None:
         """Add a line about a skipped record or page; after SKIPPED_LISTED lines, only count it."""
@@ -187,7 +189,7 @@ def chunks_in(
         elif ending == ".pdf":
             found = _pdf(path, pdf.read(path, content, limits), name)
         else:
-            found = _file_chunks(READERS.get(ending, _text_file)(path, content), name)
+            found = FileChunks().add(READERS.get(ending, _text_file)(path, content), name)
     if found.skipped and not found.chunks:  # after an error, the chunks that an earlier run stored of the file stay
         others = len(found.skipped) + found.unlisted - 1
         raise FileUnreadable(found.skipped[0] + (f"; others that cannot be read: {others}" if others else ""))
@@ -196,13 +198,6 @@ def chunks_in(
         why = ", perhaps because a script fills the page" if is_page else ""
         found.notes.append(f"{path} has no text{why}; nothing of it is indexed")
     return found
-
-
-def _file_chunks(found: Iterable[Passage], name: str) -> FileChunks:
-    read = FileChunks()
-    for passage in found:
-        read.add(passage, name)
-    return read
 
 
 def _chunk(name: str, position: int, passage: Passage) -> Chunk:
@@ -296,12 +291,12 @@ def _json(path: Path, content: bytes, name: str) -> FileChunks:
     records = value if isinstance(value, list) and all(isinstance(each, dict) for each in value) else []
     if records and all(any(isinstance(each.get(key), str) for key in TEXT_KEYS) for each in records):
         return _records(path, map(json.dumps, records), name, 1)
-    return _file_chunks(_named_passages(path, text, tables=tables), name)
+    return FileChunks().add(_named_passages(path, text, tables=tables), name)
 
 
 def _notebook(path: Path, content: bytes, name: str) -> FileChunks:
     text, cut = notebook_markdown(path, decoded_text(path, content))
-    found = _file_chunks(_named_passages(path, text, headings(text, ".md"), tables_and_lists(text)), name)
+    found = FileChunks().add(_named_passages(path, text, headings(text, ".md"), tables_and_lists(text)), name)
     if cut:
         found.notes.append(f"{path}: only the first {OUTPUT_CHARACTERS} characters of long outputs are indexed: {cut}")
     return found
@@ -324,7 +319,7 @@ def _mails(path: Path, content: bytes, name: str) -> FileChunks:
         named = {key.lower(): headers[key] for key in ("From", "Subject") if key in headers}
         undated = "Date" in headers and when is None
         for passage in _named_passages(path, text, title=title, when=when, undated=undated):
-            found.add(replace(passage, start=at + passage.start, metadata={**named, **passage.metadata}), name)
+            found.add([replace(passage, start=at + passage.start, metadata={**named, **passage.metadata})], name)
         at += len(text.rstrip()) + len(PARAGRAPH_BREAK)
     return found
 
@@ -368,7 +363,7 @@ def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
     for passage in _named_passages(path, text):
         first, last = (bisect_right(ends, at) + 1 for at in (passage.start, passage.start + len(passage.text) - 1))
         place = {"page": first} if first == last else {"page": first, "last_page": last}
-        found.add(replace(passage, metadata={**passage.metadata, **place}), name)
+        found.add([replace(passage, metadata={**passage.metadata, **place})], name)
     return found
 
 
@@ -387,22 +382,23 @@ def _records(path: Path, lines: Iterable[str], name: str, first: int) -> FileChu
     """The chunks of records, one in each line; `first` is the number of the first line."""
     found = FileChunks()
     for number, line in enumerate(lines, first):
-        if line.strip():
-            try:
-                chunk = _record(loaded(line), name, number)
-            except (ValueError, RecursionError) as error:  # InvalidChunk is a ValueError, too
-                found.skip(
-                    f"{path} {_record_word(path)} {number}: {error}; expected an object like "
-                    '{"text": "...", "id": "...", "metadata": {}, "source": "...", '
-                    '"event_time": "2024-06-11T19:15:00Z"}'
-                )
-                continue
-            if chunk is None:
-                found.blank.append(number)
-            else:
-                found.chunks.append(chunk)
-                if _has_unread_time(chunk):
-                    found.undated.append(number)
+        if not line.strip():
+            continue
+        try:
+            chunk = _record(loaded(line), name, number)
+        except (ValueError, RecursionError) as error:  # InvalidChunk is a ValueError, too
+            found.skip(
+                f"{path} {_record_word(path)} {number}: {error}; expected an object like "
+                '{"text": "...", "id": "...", "metadata": {}, "source": "...", "event_time": "2024-06-11T19:15:00Z"}'
+            )
+            continue
+        if chunk is None:
+            found.blank.append(number)
+            continue
+        found.chunks.append(chunk)
+        key = _time_key(chunk.metadata, TIME_KEYS)
+        if chunk.event_time is None and key is not None and not may_be_offset(chunk.metadata[key]):
+            found.undated.append(number)
     return found
 
 
@@ -421,9 +417,9 @@ def _record(record: Any, name: str, number: int) -> Chunk | None:
     text, id, inner = _pop_first(rest, TEXT_KEYS), _pop_first(rest, ID_KEYS), _pop_first(rest, ("metadata",))
     if not isinstance(inner, (dict, type(None))):
         raise ValueError("metadata is no object")
-    shown = {key: value for key, value in rest.items() if value != "" and not _is_vector(value)}
-    if shown and record.keys().isdisjoint(TEXT_KEYS):
-        text = "\n".join(value_lines(shown)).strip()
+    if record.keys().isdisjoint(TEXT_KEYS):
+        shown = {key: value for key, value in rest.items() if value != "" and not _is_vector(value)}
+        text = "\n".join(value_lines(shown)).strip() if shown else None
     if not isinstance(text, str):
         raise ValueError("no text")
     metadata = {**rest, **(inner or {}), FILE_KEY: name}
@@ -435,14 +431,8 @@ def _record(record: Any, name: str, number: int) -> Chunk | None:
 
 
 def _is_vector(value: Any) -> bool:
-    return (
-        isinstance(value, list) and len(value) >= VECTOR_MIN and all(isinstance(each, (int, float)) for each in value)
-    )
-
-
-def _has_unread_time(chunk: Chunk) -> bool:
-    key = _time_key(chunk.metadata, TIME_KEYS)
-    return chunk.event_time is None and key is not None and not may_be_offset(chunk.metadata[key])
+    is_long_list = isinstance(value, list) and len(value) >= VECTOR_MIN
+    return is_long_list and all(isinstance(each, (int, float)) for each in value)
 
 
 def _time_key(stated: Mapping[str, Any], keys: Iterable[str]) -> str | None:

@@ -48,15 +48,27 @@ def json_text(value: Any) -> tuple[str, list[Table]]:
     return text_of_records(_records_in(value, ""))
 
 
+def value_lines(value: Any, name: str = "") -> list[str]:
+    """A line "owner.name: Ann" for each text, number or truth value in a JSON value, and for each list of these.
+
+    A blank line follows each element of a list of objects or lists. Null, empty lists and empty objects have no line.
+
+    Args:
+        name: The keys that lead to the value, joined by dots; "" for the whole value.
+    """
+    return [line for _, lines in _records_in(value, name) for line in lines]
+
+
 def _records_in(value: Any, name: str) -> Iterator[tuple[bool, Sequence[str]]]:
-    """Yield (whether it is an element of an outermost list, its lines) for each part of a JSON value."""
+    """Yield (whether it is an element of an outermost list, its `value_lines`) for each part of a JSON value."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _records_in(inner, f"{name}.{key}" if name else key)
     elif isinstance(value, list) and any(isinstance(inner, (dict, list)) for inner in value):
         yield from ((True, [*value_lines(inner, name), ""]) for inner in value)
-    else:
-        yield False, [*value_lines(value, name)]
+    elif value not in (None, []):
+        shown = ", ".join(map(_scalar, value)) if isinstance(value, list) else _scalar(value)
+        yield False, [f"{name}: {shown}" if name else shown]
 
 
 def sheet_text(text: str, table: Table, separators: str) -> tuple[str, list[Table]]:
@@ -101,32 +113,12 @@ def text_of_records(parts: Iterable[tuple[bool, Sequence[str]]]) -> tuple[str, l
     for is_record, lines in parts:
         ends = [*accumulate((len(line) + 1 for line in lines), initial=at)]
         if is_record and len(lines) > HEAD_LINES:
-            text = "\n".join(lines) + "\n"
+            head = "".join(f"{line}\n" for line in lines[:HEAD_LINES])
             blank = [end for end, line in zip(ends[1:], lines, strict=True) if not line]
-            tables.append(Table(at, ends[HEAD_LINES], ends[-1], text[: ends[HEAD_LINES] - at], blank))
+            tables.append(Table(at, at + len(head), ends[-1], head, blank))
         texts += lines
         at = ends[-1]
     return "\n".join(texts), tables
-
-
-def value_lines(value: Any, name: str = "") -> Iterator[str]:
-    """Yield a line "owner.name: Ann" for each text, number or truth value in a JSON value, and for each list of these.
-
-    A blank line follows each element of a list of objects or lists. Null, empty lists and empty objects have no line.
-
-    Args:
-        name: The keys that lead to the value, joined by dots; "" for the whole value.
-    """
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from value_lines(inner, f"{name}.{key}" if name else key)
-    elif isinstance(value, list) and any(isinstance(inner, (dict, list)) for inner in value):
-        for inner in value:
-            yield from value_lines(inner, name)
-            yield ""
-    elif value not in (None, []):
-        shown = ", ".join(map(_scalar, value)) if isinstance(value, list) else _scalar(value)
-        yield f"{name}: {shown}" if name else shown
 
 
 def _scalar(value: Any) -> str:
@@ -154,7 +146,9 @@ def notebook_markdown(path: Path, text: str) -> tuple[str, int]:
             outputs = [_output_text(output).strip() for output in cell.get("outputs", ())]
             cut += sum(len(output) > OUTPUT_CHARACTERS for output in outputs)
             shown = (source, *(output[:OUTPUT_CHARACTERS] for output in outputs))
-            texts += [_fenced(text) for text in shown if text.strip()]
+            for text in filter(str.strip, shown):
+                fence = "~~~" if "```" in text else "```"
+                texts.append(f"{fence}\n{text.strip()}\n{fence}")
     except ValueError as error:
         raise FileUnreadable(f"{path} is no notebook that can be read ({error}); leave it out") from error
     except (TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -162,11 +156,6 @@ def notebook_markdown(path: Path, text: str) -> tuple[str, int]:
             f"{path} is no notebook that can be read: it is JSON, but not an object with a list of cells; leave it out"
         ) from error
     return "\n\n".join(texts), cut
-
-
-def _fenced(text: str) -> str:
-    fence = "~~~" if "```" in text else "```"
-    return f"{fence}\n{text.strip()}\n{fence}"
 
 
 def _output_text(output: dict[str, Any]) -> str:

@@ -26,14 +26,13 @@ from uuid import uuid4
 from umi_common.embedders import default_embedder
 from umi_common.errors import ConfigError, StoreLocked, StoreUnavailable, optional_module
 from umi_common.files.checkpoint import IngestCheckpoint
-from umi_common.files.parts import PART_BYTES, FilePart
+from umi_common.files.parts import PART_BYTES, FilePart, PartOutcome, ingest_parts
 from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.readers.reading import MAX_FILE_BYTES, PDF_SECONDS, ReadLimits
 from umi_common.files.report import Problem, Report
 from umi_common.files.run import base_of_sources
 from umi_common.files.session import IngestSession
 from umi_common.files.walk import checked_roots
-from umi_common.files.work import PartOutcome, ingest_parts
 from umi_common.protocols import Embedder
 
 OBJECT_STORE_BYTES = 100_000_000

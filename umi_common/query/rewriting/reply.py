@@ -1,17 +1,192 @@
-"""Choose query variations from an LLM's reply.
+"""Find the list of strings in an LLM's reply, and choose query variations from it.
 
-The reply is untrusted. Its length is checked before it is parsed, and its strings are only used as queries.
+The list is JSON, almost JSON, XML elements, or lines, with or without text around it. The reply is untrusted. Its
+length is checked before it is parsed, every step takes time linear in it, and JSON parsing starts at most `STARTS_MAX`
+times. The strings are only used as queries.
 """
 
 from __future__ import annotations
 
+import html
+import json
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from umi_common.config import RewriteConfig
-from umi_common.query.rewriting.string_list import begins_with_item, listed_strings, quoted_items
+
+STARTS_MAX = 8
+"""Largest number of brackets in a text at which JSON parsing is tried."""
+LINE_CHARS_MAX = 120
+"""Largest number of characters of a line without bullet or number that is read as a string."""
+
+_FENCE = re.compile(r"^\s{0,20}```[\w-]{0,20}\s{0,20}$", re.M)
+_LIST_MENTIONED = re.compile(r"^\s{0,20}\w[^\n\[:]*\[[^\n\]]*\][^\n]*:[ \t\r]*\n(?=\s*\S)", re.M)
+"""Matches a line that mentions a list and announces another one: `I kept the term ["login"] out of these:`."""
+_SMART_QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"'})
+_BRACKET = re.compile(r"[\[{]")
+_STRING_KEYS = (
+    *("variation", "rewrite", "rewritten", "rewritten_query", "paraphrase", "alternative", "search_query"),
+    *("query", "question", "text", "phrase", "string", "value"),
+)
+"""Keys of a JSON object whose value is the string rather than its kind, number or reason; the surest first."""
+_QUOTED_ITEM = re.compile(r"[^\"'`\]]*([\"'`])(.*?)(?<!\\)\1(?=\s{0,18}(?:[,\]}:]|\Z)|\s{19})", re.S)
+"""Matches the next quoted item of a list, and the text before it. A comma, a colon, a closing bracket, 19 characters of
+white space or the end of the text follows the closing quote; any other quote is a part of the item: 'Ann's job'."""
+_QUOTED_LINES = re.compile(r"\s*([\"'])[^\n]*\1,?[ \t\r]*\n\s*\1")
+"""Matches two lines in quotation marks at the beginning of a text."""
+_ELEMENT = re.compile(r"<(\w{1,20})(?:\s[^<>]{0,200})?>([^<>]{1,2000})</\1>")
+_TAG = re.compile(r"</?\w{1,20}(?:\s[^<>]{0,200})?>")
+_MARK = re.compile(
+    r"\s{0,20}(?:[-*\u2022\u2013\u2014+]|\(?(?P<number>\d{1,3})[.):\]]|\(?[a-z][.)]|\d{1,3}\s*-"
+    r"|\*{0,2}(?:query|question|variation|alternative|version) ?\d{1,2}[.):]\*{0,2})\s{1,20}(?=\S)",
+    re.I,
+)
+"""Matches the mark before an item of a list: a bullet, "1.", "(a)" or "Query 1:"."""
+
+
+def listed_strings(text: str) -> list[str] | None:
+    """The strings of the list in a text, in order; None if it has no list.
+
+    Bullets and numbers before lines are removed, and the numbers of strings that are numbered 1, 2, 3 and so on. Code
+    fences are removed first, and so are lines that mention one list and announce another. Then these forms are tried in
+    turn:
+
+    1. the first JSON value with one list of strings;
+    2. quoted items after a bracket: with single or smart quotes, a trailing comma, or cut short;
+    3. the texts of XML elements;
+    4. lines with bullets or numbers;
+    5. two to ten short lines without them.
+    """
+    text = _LIST_MENTIONED.sub("", _FENCE.sub("", text)).strip()
+    for quoted in dict.fromkeys((text, text.translate(_SMART_QUOTES))):
+        strings = _json_list(quoted)
+        if strings is not None:
+            return _unnumbered(strings)
+        if items := quoted_items(quoted):
+            return _unnumbered(items)
+    strings = _elements(text) or _marked_lines(text) or _plain_lines(text)
+    return _unnumbered(strings) or None
+
+
+def begins_with_item(text: str) -> bool:
+    """Whether a text begins with a bullet, with a number, or with two lines in quotation marks."""
+    return bool(_MARK.match(text) or _QUOTED_LINES.match(text))
+
+
+def quoted_items(text: str) -> list[str]:
+    """The quoted items after the first bracket: `['a', "b", ` gives a and b."""
+    items: list[str] = []
+    position = text.find("[") + 1
+    while position and (item := _QUOTED_ITEM.match(text, position)):
+        items.append(item[2].replace("\\" + item[1], item[1]))
+        position = item.end()
+    return items
+
+
+def _json_list(text: str) -> list[str] | None:
+    """The strings of the first JSON value from which `_strings_of` gets some.
+
+    If there is none, but several objects have a string, one string of each (`_string_of`). Else [] if there is an empty
+    list, and None if there is no list.
+    """
+    values = list(_json_values(text))
+    found = [strings for value in values if (strings := _strings_of(value)) is not None]
+    of_objects = [string for value in values for string in _string_of(value)]
+    if len(of_objects) > 1:
+        found.append(of_objects)
+    return max(found, key=bool, default=None)  # the first that is not empty
+
+
+def _json_values(text: str) -> Iterator[object]:
+    """The JSON objects and arrays in a text, in order."""
+    decoder = json.JSONDecoder(strict=False)  # models put line breaks into strings
+    position = 0
+    for _ in range(STARTS_MAX):
+        bracket = _BRACKET.search(text, position)
+        if bracket is None:
+            return
+        try:
+            value, position = decoder.raw_decode(text, bracket.start())
+            yield value
+        except (ValueError, RecursionError):
+            position = bracket.end()
+
+
+def _strings_of(value: object) -> list[str] | None:
+    """The strings of a JSON list, of the only list in an object, or of an object with numbered keys ("query1").
+
+    None if the value is none of these, or if its list has items but no strings.
+    """
+    if isinstance(value, dict):
+        lists = [item for item in value.values() if isinstance(item, list)]
+        numbered = len(value) > 1 and len({re.sub(r"\d+", "", key) for key in value}) == 1
+        value = list(value.values()) if numbered else lists[0] if len(lists) == 1 else None
+    if not isinstance(value, list):
+        return None
+    strings = [string for item in value for string in _string_of(item)]
+    return strings if strings or not value else None
+
+
+def _string_of(item: object) -> list[str]:
+    """[item] for a string; for an object, its string with a letter at the first of `_STRING_KEYS` that it has, or its
+    first string with a letter; else []."""
+    if isinstance(item, dict):
+        texts = {
+            key.casefold(): text for key, text in item.items() if isinstance(text, str) and any(map(str.isalpha, text))
+        }
+        return [texts[key] for key in (*_STRING_KEYS, *texts) if key in texts][:1]
+    return [item] if isinstance(item, str) else []
+
+
+def _elements(text: str) -> list[str]:
+    """The texts of the XML elements with the most frequent name, such as `<query>...</query>`.
+
+    Of names that are equally frequent, the one that occurs last. [] if there is text outside the elements, except lines
+    that end with a colon.
+    """
+    outside = _TAG.sub("", _ELEMENT.sub("", text)).splitlines()
+    if any(line.strip() and not line.rstrip().endswith(":") for line in outside):
+        return []
+    found = _ELEMENT.findall(text)
+    commonest = Counter(name for name, _ in reversed(found)).most_common(1)
+    return [html.unescape(content) for name, content in found if name == commonest[0][0]]
+
+
+def _marked_lines(text: str) -> list[str]:
+    """The lines that begin with a bullet or a number."""
+    marks = [(line, _MARK.match(line)) for line in text.splitlines()]
+    return [_unquoted(line[mark.end() :]) for line, mark in marks if mark]
+
+
+def _plain_lines(text: str) -> list[str]:
+    """The lines, except those that end with a colon; [] unless they are two to ten, and none is long, ends like
+    a sentence or begins with "{"."""
+    stripped = [line.strip() for line in text.splitlines()]
+    lines = [line for line in stripped if line and not line.endswith(":")]
+    is_list = 2 <= len(lines) <= 10 and all(
+        len(line) <= LINE_CHARS_MAX and line[0] != "{" and line[-1] not in ".!" for line in lines
+    )
+    return [_unquoted(line) for line in lines] if is_list else []
+
+
+def _unquoted(line: str) -> str:
+    line = line.strip().translate(_SMART_QUOTES).rstrip(",")
+    for mark in ("**", '"', "'", "`"):
+        if len(line) > 2 * len(mark) and line.startswith(mark) and line.endswith(mark):
+            line = line[len(mark) : -len(mark)]
+    return line.strip()
+
+
+def _unnumbered(strings: list[str]) -> list[str]:
+    """The strings without their numbers, if they are numbered 1, 2, 3 and so on."""
+    marks = [_MARK.match(string) for string in strings]
+    if all(mark and int(mark["number"] or 0) == expected for expected, mark in enumerate(marks, 1)):
+        return [string[mark.end() :] for string, mark in zip(strings, marks, strict=True) if mark]
+    return strings
+
 
 REPLY_CHARS_MAX = 65_536
 """Largest number of characters of a reply that is parsed; three variations need a few hundred."""
