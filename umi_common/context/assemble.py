@@ -82,7 +82,7 @@ class Packing:
         """By chunk id: the reason why a candidate was not chosen."""
         self._chunk_cap = budget.per_chunk_max or max(CHUNK_LEAST, budget.available // CHUNK_DIVISOR)
         self._format = layout or format_of(policy)
-        self._shown: dict[str, str] = {}
+        self.shown: dict[str, str] = {}
         """By `Piece.key`: the id of the chosen chunk that is shown with this text."""
         self._spent = counter.count(self._format.text_around_parts())
         """Estimated tokens of the whole text."""
@@ -111,7 +111,7 @@ class Packing:
         """Add a piece to the chosen ones without changing the counts of tokens."""
         self.chosen.append(piece)
         self.refused.pop(piece.chunk.id, None)
-        self._shown.setdefault(piece.key, piece.chunk.id)  # of a copy, the shown chunk was taken before
+        self.shown.setdefault(piece.key, piece.chunk.id)  # of a copy, the shown chunk was taken before
         self._by_source.setdefault(piece.source, []).append(piece)
 
     def adopt(self, rendered: Rendered) -> bool:
@@ -123,7 +123,7 @@ class Packing:
         missing = [piece for piece in self.chosen if piece.chunk.id not in shown]
         for piece in missing:
             self._refuse(piece.chunk.id, SAME_TEXT if piece.copy_of else "total", piece.copy_of)
-        self.chosen, self._shown, self._by_source = [], {}, {}
+        self.chosen, self.shown, self._by_source = [], {}, {}
         for piece in rendered.pieces:
             self.take(piece)
         self._spent, self._spent_source = rendered.tokens, _tokens_by_source(rendered.parts)
@@ -182,15 +182,11 @@ class Packing:
         below = piece.cut(start + len(head), end + len(head), with_head=True)
         return below if start < end and size(below.text) <= tokens else piece.cut(start + len(head), end + len(head))
 
-    def shown_by(self, piece: Piece) -> str | None:
-        """The id of a chosen piece with the text of `piece`, which is not chosen; None if there is none."""
-        return self._shown.get(piece.key)
-
     def _choose_if_fits(self, piece: Piece, limit: int) -> bool:
         """Choose the piece, or record why not; returns whether it was chosen. Cheap tests precede counting tokens."""
         id, cap = piece.chunk.id, self._chunk_cap
         total, source = limit - self._spent, self._source_room(piece)
-        if (same := self.shown_by(piece)) is not None:
+        if (same := self.shown.get(piece.key)) is not None:
             return self._cite_if_fits(piece, same, total)
         room = min(total, source)
         of_source = [other for other in self._by_source.get(piece.source, ()) if other.copy_of is None]
@@ -232,21 +228,18 @@ class Packing:
         return sys.maxsize if cap is None else cap - self._spent_source[piece.source]
 
     def _new_text(self, piece: Piece, of_source: Iterable[Piece]) -> tuple[str, bool]:
-        """The text that a piece adds, and whether the piece is joined to a chosen piece of its source.
+        """The part of a piece that no chosen piece shows, and whether the piece is joined to one of its source.
 
-        The text is the part of the piece that no chosen piece shows, after the joiner if it follows a chosen piece.
+        If it follows a chosen piece, the text begins with the joiner.
         """
         text, joined = piece.text, False
         for other in of_source:
-            if not may_join(other, piece):
-                continue
             earlier, later = in_source_order([other, piece])
-            found = join_of(earlier, later, self.policy.joiner)
-            if found is None:
-                continue
-            joined, (start, between) = True, found
-            shared = max(0, len(earlier.text) - start)
-            text = text[: max(0, len(text) - shared)] if earlier is piece else between + text[shared:]
+            found = join_of(earlier, later, self.policy.joiner) if may_join(other, piece) else None
+            if found is not None:
+                joined, (start, between) = True, found
+                shared = max(0, len(earlier.text) - start)
+                text = text[: max(0, len(text) - shared)] if earlier is piece else between + text[shared:]
         return text, joined
 
     def _frame(self, piece: Piece, *, first: bool) -> int:
@@ -308,7 +301,10 @@ def assemble(
     offered = pieces_of(hits, policy)
     pieces = [piece for piece in offered if policy.kinds is None or piece.kind in policy.kinds]
     packing = Packing(budget, policy, counter_for(counter), passage_of, layout)
-    candidates = _in_packing_order(with_questions(with_neighbours(pieces, around or {}, policy)), packing)
+    candidates = with_questions(with_neighbours(pieces, around or {}, policy))
+    if policy.pack == "density":
+        tokens = {piece.chunk.id: max(1, packing.counter.count(piece.chunk.text)) for piece in candidates}
+        candidates.sort(key=lambda piece: (-piece.value / tokens[piece.chunk.id], piece.preference))
     best = pieces[0] if pieces and policy.pack == "score" else None
     rendered = _packed(packing, candidates, best)
     if best is not None and rendered.pieces and all(shown.chunk.id != best.chunk.id for shown in rendered.pieces):
@@ -319,26 +315,13 @@ def assemble(
         rendered = _one_hit_alone(packing, candidates)
     if budget.per_chunk_max is None:
         rendered = _with_longer_cuts(packing, rendered)
-    stats = _stats_of(offered, rendered, packing)
-    return AssembledContext(rendered.text, rendered.parts, stats)
-
-
-def _in_packing_order(pieces: Sequence[Piece], packing: Packing) -> list[Piece]:
-    """The pieces in the order in which they are tried (`AssemblyPolicy.pack`)."""
-    if packing.policy.pack == "score":
-        return list(pieces)
-    tokens = {piece.chunk.id: max(1, packing.counter.count(piece.chunk.text)) for piece in pieces}
-    return sorted(pieces, key=lambda piece: (-piece.value / tokens[piece.chunk.id], piece.preference))
+    return AssembledContext(rendered.text, rendered.parts, _stats_of(offered, rendered, packing))
 
 
 def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None) -> Rendered:
-    """The text after steps 1 to 3.
+    """The text after steps 1 to 3; `best` is cut if it does not fit. None: no piece is preferred.
 
-    Pieces of the kinds in `TokenBudget.kinds` are chosen first, then `best`, then all others, at last one cut piece.
     While the finished text has fewer tokens than estimated, further pieces are chosen, at most ROUNDS times.
-
-    Args:
-        best: It is cut if it does not fit. None: no piece is preferred.
     """
     for kind, share in packing.budget.kinds.items():
         packing.fill((piece for piece in candidates if piece.kind == kind), share=share)
@@ -357,15 +340,12 @@ def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None) -
 
 
 def _with_one_cut(packing: Packing, candidates: Sequence[Piece]) -> Rendered | None:
-    """The text of the chosen pieces and of the best refused hit, cut to the tokens that are left.
-
-    None if no hit was refused for lack of tokens, if fewer than TRIM_MIN tokens are left, or if the text exceeds a cap.
-    """
+    """The text of the chosen pieces and of the best refused hit, cut to the tokens left; None: not possible."""
     for piece in candidates:
         refused = packing.refused.get(piece.chunk.id)
         lacks_tokens = refused is not None and refused.reason in ("total", "source")
         room = packing.room(piece) if lacks_tokens and piece.neighbour_of is None else 0
-        if room >= TRIM_MIN and packing.shown_by(piece) is None:
+        if room >= TRIM_MIN and piece.key not in packing.shown:
             cut = packing.cut(piece, room)
             return packing.render([*packing.chosen, cut]) if cut.text.strip() else None
     return None
@@ -408,12 +388,11 @@ def _one_hit_alone(packing: Packing, candidates: Sequence[Piece]) -> Rendered:
         found = packing.render([piece.cut(0, len(text) - len(text.lstrip()) + 1)])  # up to its first visible character
         if found is not None:
             return found
-    caps = [
-        f"{cap} per {what}" for what, cap in (("source", budget.per_source_max), ("chunk", budget.per_chunk_max)) if cap
-    ]
+    caps = {"source": budget.per_source_max, "chunk": budget.per_chunk_max}
+    stated = ", ".join([f"{budget.available} tokens", *(f"{cap} per {what}" for what, cap in caps.items() if cap)])
     raise BudgetError(
-        f"{', '.join([f'{budget.available} tokens', *caps])} cannot hold one character of any hit with the text that "
-        f"the format adds, counted by {packing.counter.name}; raise the budget, or set citation='' and a shorter format"
+        f"{stated} cannot hold one character of any hit with the text that the format adds, counted by "
+        f"{packing.counter.name}; raise the budget, or set citation='' and a shorter format"
     )
 
 
@@ -428,9 +407,15 @@ def _stats_of(offered: Sequence[Piece], rendered: Rendered, packing: Packing) ->
     """The statistics of an assembly; `offered` are the hits of all kinds, best first."""
     shown = [piece for piece in rendered.pieces if piece.copy_of is None]
     ids = {piece.chunk.id for piece in shown}
-    copies = {piece.chunk.id: piece.copy_of for piece in rendered.pieces if piece.copy_of is not None}
-    reasons = {**packing.refused, **{id: Dropped(id, SAME_TEXT, other) for id, other in copies.items()}}
-    dropped = tuple(_dropped(piece, reasons, packing.policy, ids) for piece in offered if piece.chunk.id not in ids)
+    copies = {p.chunk.id: Dropped(p.chunk.id, SAME_TEXT, p.copy_of) for p in rendered.pieces if p.copy_of is not None}
+    dropped = list[Dropped]()
+    for id, kind in ((piece.chunk.id, piece.kind) for piece in offered if piece.chunk.id not in ids):
+        reason = copies.get(id, packing.refused.get(id))
+        if packing.policy.kinds is not None and kind not in packing.policy.kinds:
+            reason = Dropped(id, "kind")
+        elif reason is None or not (reason.by is None or reason.by in ids):  # "same text" as a chunk that is not shown
+            reason = Dropped(id, "total")
+        dropped.append(reason)
     repeated = {drop.id for drop in dropped if drop.reason == SAME_TEXT}
     overlaps = sum(len(piece.text) for piece in shown) - sum(map(_characters_shown, rendered.parts))
     left_out = sum(len(piece.chunk.text) for piece in offered if piece.chunk.id in repeated)
@@ -443,20 +428,10 @@ def _stats_of(offered: Sequence[Piece], rendered: Rendered, packing: Packing) ->
         sources=len({cited.number for part in rendered.parts for cited in cited_parts(part)}),
         duplication_ratio=min(1.0, (overlaps + left_out) / characters) if characters else 0.0,
         coverage={kind: (kinds_shown.count(kind), kinds.count(kind)) for kind in sorted({*kinds})},
-        dropped=dropped,
+        dropped=tuple(dropped),
         counter=packing.counter.name,
         approximate=packing.counter.approximate,
     )
-
-
-def _dropped(piece: Piece, refused: Mapping[str, Dropped], policy: AssemblyPolicy, shown: set[str]) -> Dropped:
-    """The reason why a hit is not shown; `shown` are the ids of the chunks shown."""
-    id = piece.chunk.id
-    if policy.kinds is not None and piece.kind not in policy.kinds:
-        return Dropped(id, "kind")
-    reason = refused.get(id)
-    # "same text" is the reason only if the other chunk with that text is shown.
-    return reason if reason is not None and (reason.by is None or reason.by in shown) else Dropped(id, "total")
 
 
 def _characters_shown(part: ContextPart) -> int:

@@ -48,11 +48,7 @@ class Format:
 
 def format_of(policy: AssemblyPolicy) -> Format:
     """The format that a policy names."""
-    if policy.format == "xml":
-        return Xml()
-    if policy.format == "json":
-        return Json()
-    return Plain(policy, PLAIN_PART if policy.format == "plain" else policy.format)
+    return Xml() if policy.format == "xml" else Json() if policy.format == "json" else Plain(policy)
 
 
 def source_label(part: ContextPart) -> str:
@@ -72,9 +68,9 @@ class Plain(Format):
     """The header, then the parts and the list of sources by templates. Nothing is escaped, so a hostile text can
     imitate a citation."""
 
-    def __init__(self, policy: AssemblyPolicy, template: str) -> None:
+    def __init__(self, policy: AssemblyPolicy) -> None:
         self._policy = policy
-        self._template = template
+        self._template = PLAIN_PART if policy.format == "plain" else policy.format
 
     def written(self, part: ContextPart) -> str:
         cited = cited_parts(part)
@@ -87,8 +83,14 @@ class Plain(Format):
         if self._policy.header:
             blocks.insert(0, self._policy.header)
         if self._policy.citation:
-            heading = [self._policy.sources_heading] if self._policy.sources_heading else []
-            blocks.append("\n".join([*heading, *self._citations(parts)]))
+            lines = [self._policy.sources_heading] if self._policy.sources_heading else []
+            by_number: dict[int, list[ContextPart]] = {}
+            for cited in (cited for part in parts for cited in cited_parts(part)):
+                by_number.setdefault(cited.number, []).append(cited)
+            for group in by_number.values():
+                days = day_range(each.date for each in group)
+                lines.append(_fill_template(self._policy.citation, group[0], group, days).rstrip())
+            blocks.append("\n".join(lines))
         return self._policy.separator.join(blocks)
 
     def text_around_parts(self) -> str:
@@ -97,19 +99,9 @@ class Plain(Format):
         return header + (policy.separator + policy.sources_heading if policy.citation else "")
 
     def text_of_part(self, part: ContextPart, *, first: bool) -> str:
-        citation = ""
-        if first and self._policy.citation:
-            citation = "\n" + _fill_template(self._policy.citation, part, [part], part.date)
+        has_line = first and self._policy.citation
+        citation = "\n" + _fill_template(self._policy.citation, part, [part], part.date) if has_line else ""
         return citation + self._policy.separator + self.written(part)
-
-    def _citations(self, parts: Sequence[ContextPart]) -> list[str]:
-        by_number: dict[int, list[ContextPart]] = {}
-        for cited in (cited for part in parts for cited in cited_parts(part)):
-            by_number.setdefault(cited.number, []).append(cited)
-        return [
-            _fill_template(self._policy.citation, group[0], group, day_range(each.date for each in group)).rstrip()
-            for group in by_number.values()
-        ]
 
 
 class Xml(Format):

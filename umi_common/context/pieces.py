@@ -157,10 +157,10 @@ def with_neighbours(
     if not policy.neighbours:
         return list(pieces)
     best: dict[str, Piece] = {piece.chunk.id: piece for piece in pieces}
-    for piece in pieces:
+    for piece in (piece for piece in pieces if piece.value >= STRONG):
         source = around.get(piece.chunk.id, ())
         here = next((i for i, chunk in enumerate(source) if chunk.id == piece.chunk.id), None)
-        if here is None or piece.value < STRONG:
+        if here is None:
             continue
         for i, chunk in enumerate(source):
             steps = abs(i - here)

@@ -8,6 +8,7 @@ with the start of the next.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 
@@ -15,7 +16,6 @@ from umi_common.context.budget import AssemblyPolicy, ContextPart, Copy, SourceK
 from umi_common.context.format import day_range
 from umi_common.context.pieces import Piece
 from umi_common.context.tokens.counter import Counter
-from umi_common.types import Hit
 
 OVERLAP_MIN = 20
 """Smallest number of characters of shared text; a shorter equal end and start count as a coincidence."""
@@ -24,8 +24,6 @@ OVERLAP_MAX = 4_000
 GAP_MAX = 2
 """Largest number of characters between two chunks that are joined. So small a gap is mostly white space that the
 splitter stripped."""
-UNDATED_KEY = datetime.max.replace(tzinfo=timezone.utc)
-"""Sort key of a stretch without event_time: later than every time."""
 
 
 def may_join(one: Piece, other: Piece) -> bool:
@@ -63,9 +61,9 @@ def join_of(first: Piece, second: Piece, joiner: str) -> tuple[int, str] | None:
         end, start = text[max(0, at) :], second.text[second.head :]
         if at >= 0 and (start.startswith(end) or end.startswith(start)):
             return at - second.head, ""
-    if first.ends_early or second.start or first.chunk.position is None:
+    if first.ends_early or second.start:
         return None
-    if second.chunk.position != first.chunk.position + 1:
+    if first.chunk.position is None or second.chunk.position != first.chunk.position + 1:
         return None
     overlap = _overlap(text, second.text)
     return (len(text) - overlap, "") if overlap else (len(text) + len(joiner), joiner)
@@ -141,6 +139,12 @@ class Stretch:
         """The first hit in the order of preference; if no piece is a hit, the first neighbour of a hit."""
         return min(self.pieces, key=lambda piece: (piece.neighbour_of is not None, piece.preference))
 
+    @property
+    def first_time(self) -> datetime:
+        """The earliest time of the pieces; if none has a time, a time later than all others."""
+        times = (piece.chunk.event_time for piece in self.pieces)
+        return min(filter(None, times), default=datetime.max.replace(tzinfo=timezone.utc))
+
     def _put(self, piece: Piece, at: int) -> None:
         """Add a piece that begins at index `at` of the text; append the part of it that lies after the text."""
         shown, head = piece.text, piece.head
@@ -176,20 +180,19 @@ def lay_out(pieces: Iterable[Piece], policy: AssemblyPolicy, counter: Counter) -
     from 1 in the order in which the parts name them.
     """
     ranked = sorted(pieces, key=lambda piece: piece.preference)
-    copies: dict[str, list[Piece]] = {}
+    stretches = _ordered(stitched([piece for piece in ranked if piece.copy_of is None], policy.joiner), policy.order)
+    copies_of = defaultdict[str, list[Piece]](list)
     for piece in ranked:
         if piece.copy_of is not None:
-            copies.setdefault(piece.copy_of, []).append(piece)
-    stretches = _ordered(stitched([piece for piece in ranked if piece.copy_of is None], policy.joiner), policy.order)
+            copies_of[piece.copy_of].append(piece)
     numbers: dict[SourceKey, int] = {}
+    parts = list[ContextPart]()
     for stretch in stretches:
-        for piece in (*stretch.pieces, *_copies_in(stretch, copies)):
+        copies = [copy for piece in stretch.pieces for copy in copies_of[piece.chunk.id]]
+        for piece in (*stretch.pieces, *copies):
             numbers.setdefault(piece.source, len(numbers) + 1)
-    return tuple(part_from(stretch, counter, numbers, _copies_in(stretch, copies)) for stretch in stretches)
-
-
-def _copies_in(stretch: Stretch, copies: Mapping[str, Sequence[Piece]]) -> list[Piece]:
-    return [copy for piece in stretch.pieces for copy in copies.get(piece.chunk.id, ())]
+        parts.append(part_from(stretch, counter, numbers, copies))
+    return tuple(parts)
 
 
 def part_from(
@@ -202,14 +205,18 @@ def part_from(
         copies: Pieces that are not shown because a piece of the stretch has the same text.
     """
     best = stretch.best
-    arms = _arms(best.hit)
+    arms: dict[str, int] = {}
+    """By the name of each arm that ranked the best hit: its best rank there; the best rank first."""
+    for rank, arm in sorted((signal.rank, signal.arm) for signal in best.hit.signals if signal.rank is not None):
+        arms.setdefault(arm, rank)
+    ranks = [f"rank {best.hit.rank}", *(f"{arm} rank {rank}" for arm, rank in arms.items())]
     return ContextPart(
         ids=tuple(piece.chunk.id for piece in stretch.pieces),
         source=best.chunk.source,
         spans=tuple(stretch.spans),
         kind=best.kind,
         text=stretch.text,
-        reason=_reason(best, arms),
+        reason=", ".join(ranks) if best.neighbour_of is None else f"beside {best.neighbour_of}",
         score=best.hit.score,
         arm="+".join(arms),
         tokens=counter.count(stretch.text),
@@ -220,26 +227,10 @@ def part_from(
     )
 
 
-def _arms(hit: Hit) -> dict[str, int]:
-    """The hit's best rank in each arm that ranked it, by the arm's name; the best rank first."""
-    ranks: dict[str, int] = {}
-    for signal in hit.signals:
-        if signal.rank is not None:
-            ranks[signal.arm] = min(signal.rank, ranks.get(signal.arm, signal.rank))
-    return dict(sorted(ranks.items(), key=lambda item: (item[1], item[0])))
-
-
-def _reason(piece: Piece, arms: dict[str, int]) -> str:
-    """Why a piece was chosen: "beside <id of the hit>", or "rank 3, dense rank 1, lexical rank 7"."""
-    if piece.neighbour_of is not None:
-        return f"beside {piece.neighbour_of}"
-    return ", ".join([f"rank {piece.hit.rank}", *(f"{arm} rank {rank}" for arm, rank in arms.items())])
-
-
 def _ordered(stretches: Sequence[Stretch], order: str) -> list[Stretch]:
     """The stretches of `stitched`, sorted as `AssemblyPolicy.order` says; "source" keeps their order in a source."""
     if order == "chronological":
-        return sorted(stretches, key=_time_and_source)
+        return sorted(stretches, key=lambda stretch: (stretch.first_time, stretch.pieces[0].chunk.source or ""))
     by_score = sorted(stretches, key=lambda stretch: stretch.best.preference)
     if order == "score":
         return by_score
@@ -249,11 +240,6 @@ def _ordered(stretches: Sequence[Stretch], order: str) -> list[Stretch]:
             best.setdefault(stretch.pieces[0].source, stretch.best.preference)
         return sorted(stretches, key=lambda stretch: best[stretch.pieces[0].source])
     return [*by_score[0::2], *reversed(by_score[1::2])]  # ranks 1 3 5 ... 6 4 2: the best at both ends
-
-
-def _time_and_source(stretch: Stretch) -> tuple[datetime, str]:
-    times = [piece.chunk.event_time for piece in stretch.pieces if piece.chunk.event_time is not None]
-    return (min(times, default=UNDATED_KEY), stretch.pieces[0].chunk.source or "")
 
 
 def _days(pieces: Sequence[Piece]) -> str:

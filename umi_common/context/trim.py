@@ -70,9 +70,11 @@ def window_to_fit(text: str, limit: int, size: Callable[[str], int], passage: Ch
     """
     if limit < 1:
         return 0, 0
-    first, last = _whole_rows(text, passage)
-    if size(text[first:last]) > limit:
-        first, last = passage
+    first, last = passage
+    row_start = _line(text, first)[0] if _inside_row(text, first) else first
+    row_end = _line(text, last)[1] if _inside_row(text, last) else last
+    if size(text[row_start:row_end]) <= limit:
+        first, last = row_start, row_end
     near = text[max(0, last - limit * CHARACTERS_PER_TOKEN) : last]
     fitting = limit * len(near) / max(1, size(near))  # estimate of the number of characters that fit
     if last <= 2 * fitting and size(text[:last]) <= (1 - LEAD) * limit:
@@ -104,8 +106,7 @@ def _readable_start(text: str, least: int, most: int) -> int:
 def _longest(text: str, limit: int, size: Callable[[str], int]) -> int:
     """The largest n for which `text[:n]` has at most `limit` tokens; it may be too small by 1 / PRECISION of it.
 
-    The search narrows the interval between a length that fits and one that does not. Bisection takes turns with linear
-    interpolation, which needs fewer counts of tokens; counting is slow.
+    Bisection takes turns with linear interpolation, which needs fewer counts of tokens; counting is slow.
     """
     fits, tokens = 0, 0
     over = min(len(text), max(1, limit * CHARACTERS_PER_TOKEN))
@@ -157,13 +158,6 @@ def _inside_row(text: str, at: int) -> bool:
     """Whether `at` is within a line with a bar, such as a row of a table; ROW_MAX limits the line."""
     start, end = _line(text, at)
     return at - ROW_MAX < start < at < end < at + ROW_MAX and "|" in text[start:end]
-
-
-def _whole_rows(text: str, passage: Characters) -> Characters:
-    """The passage, from the beginning of the row in which it begins to the end of the row in which it ends."""
-    first, last = passage
-    start = _line(text, first)[0] if _inside_row(text, first) else first
-    return start, _line(text, last)[1] if _inside_row(text, last) else last
 
 
 def _line(text: str, at: int) -> Characters:

@@ -12,7 +12,7 @@ from umi_common.context.budget import AssembledContext
 from umi_common.context.format import source_label
 from umi_common.errors import optional_module
 from umi_common.explain.marking import QueryWords, excerpt, marked
-from umi_common.explain.reasons import Step, best_signals, in_words, rank_path, stated, steps
+from umi_common.explain.reasons import FINAL, Step, best_signals, in_words, rank_path, stated, steps
 from umi_common.explain.texts import escaped, place
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.types import Chunk, Hit, SearchResult
@@ -25,8 +25,8 @@ OTHER_COLOUR = "var(--umi-other,#009e73)"
 
 
 def largest_scores(result: SearchResult) -> dict[str, float]:
-    """Arm -> its largest raw score among the hits, at least 0."""
-    largest: dict[str, float] = {}
+    """Arm -> its largest raw score among the hits, and FINAL -> the largest score of a hit; all at least 0."""
+    largest = {FINAL: max((hit.score for hit in result), default=0.0)}
     for hit in result:
         for arm, signal in best_signals(hit).items():
             largest[arm] = max(largest.get(arm, 0.0), signal.score)
@@ -43,14 +43,9 @@ def arm_bars(hit: Hit, largest: Mapping[str, float]) -> str:
     """One line of HTML per arm: a bar, the rank and the raw score of the hit. `largest` is from `largest_scores`."""
     lines = []
     for arm, signal in best_signals(hit).items():
-        score_bar = bar(signal.score, largest.get(arm, 0.0), ARM_COLOURS.get(arm, OTHER_COLOUR))
+        score_bar = bar(signal.score, largest[arm], ARM_COLOURS.get(arm, OTHER_COLOUR))
         lines.append(f"<div class='umi-arm'>{score_bar} {escaped(stated(signal))}</div>")
     return "".join(lines)
-
-
-def top_score(result: SearchResult) -> float:
-    """The highest score of the hits; 0 without hits."""
-    return max((hit.score for hit in result), default=0.0)
 
 
 def place_of(chunk: Chunk) -> str:
@@ -108,8 +103,8 @@ def to_html(result: SearchResult) -> str:
 
     Texts are escaped.
     """
-    words, top, largest = QueryWords.of(result), top_score(result), largest_scores(result)
-    rows = "".join(_row(hit, path, top, largest, words) for hit, path in zip(result, steps(result), strict=True))
+    words, largest = QueryWords.of(result), largest_scores(result)
+    rows = "".join(_row(hit, path, largest, words) for hit, path in zip(result, steps(result), strict=True))
     hits = table(("#", "score", "arms", "chunk"), rows) if rows else "<p>No hits.</p>"
     also = "".join(f"<div class='umi-why'>also searched: {escaped(text)}</div>" for text in result.query_variations)
     stages = " · ".join(f"{escaped(stage.name)} {stage.milliseconds:.1f} ms" for stage in result.trace)
@@ -118,9 +113,9 @@ def to_html(result: SearchResult) -> str:
     return _fragment(result.query, f"{also}{losses(result)}{hits}{suppressed if result.suppressed else ''}{times}")
 
 
-def _row(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], words: QueryWords) -> str:
+def _row(hit: Hit, path: list[Step], largest: Mapping[str, float], words: QueryWords) -> str:
     return (
-        f"<tr><td>{hit.rank}</td><td>{hit.score:.3f}<br>{bar(hit.score, top, BAR_COLOUR)}</td>"
+        f"<tr><td>{hit.rank}</td><td>{hit.score:.3f}<br>{bar(hit.score, largest[FINAL], BAR_COLOUR)}</td>"
         f"<td>{arm_bars(hit, largest)}</td>"
         f"<td><b>{escaped(hit.chunk.id)}</b> <span class='umi-why'>{place_of(hit.chunk)}</span>"
         f"<p dir='auto'>{marked(excerpt(hit.chunk.text, words), words)}</p>"

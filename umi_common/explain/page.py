@@ -18,10 +18,10 @@ from umi_common.errors import InputError, writing
 from umi_common.explain import notebook as bars
 from umi_common.explain.flow import HITS_SHOWN, flow_picture
 from umi_common.explain.marking import QueryWords, excerpt, marked
-from umi_common.explain.reasons import MEASURES, Step, decided, in_words, rank_path, steps
+from umi_common.explain.reasons import FINAL, MEASURES, Step, decided, in_words, rank_path, steps
 from umi_common.explain.texts import escaped, hit_count
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
-from umi_common.types import Hit, SearchResult, Signal
+from umi_common.types import Hit, SearchResult
 
 EXCERPT_CHARACTERS = 600
 """Length in characters above which a text is shown as an excerpt of about this length, with the whole text folded."""
@@ -55,7 +55,9 @@ def to_page(
     """
     if not isinstance(context, AssembledContext | None):
         raise InputError(f"context is {type(context).__name__}; expected an AssembledContext, as get_context returns")
-    style, script = _asset("page.css"), _asset("page.js")
+    style, script = (
+        files("umi_common.explain").joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js")
+    )
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'; base-uri 'none'"
     page = Page(
@@ -93,13 +95,9 @@ def _times(result: SearchResult) -> str:
     return f"{result.trace.milliseconds - loading:.1f} ms{first}"
 
 
-def _asset(name: str) -> str:
-    return files("umi_common.explain").joinpath(name).read_text(encoding="utf-8")
-
-
 def _hits_section(result: SearchResult, words: QueryWords) -> str:
-    top, largest = bars.top_score(result), bars.largest_scores(result)
-    items = "".join(_hit(hit, path, top, largest, words) for hit, path in zip(result, steps(result), strict=True))
+    largest = bars.largest_scores(result)
+    items = "".join(_hit(hit, path, largest, words) for hit, path in zip(result, steps(result), strict=True))
     found = f"<ol class='hits'>{items}</ol>" if items else "<p>No hits.</p>"
     return (
         "<section id='hits' aria-labelledby='hits-head' tabindex='-1'><h2 id='hits-head'>Hits</h2>"
@@ -111,13 +109,13 @@ def _hits_section(result: SearchResult, words: QueryWords) -> str:
     )
 
 
-def _hit(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], words: QueryWords) -> str:
-    chunk = hit.chunk
+def _hit(hit: Hit, path: list[Step], largest: Mapping[str, float], words: QueryWords) -> str:
+    chunk, score_bar = hit.chunk, bars.bar(hit.score, largest[FINAL], "var(--ink)")
     return (
         f"<li id='hit-{hit.rank}' data-rank='{hit.rank}'><article aria-labelledby='name-{hit.rank}'>"
         f"<h3 id='name-{hit.rank}'><a href='#hit-{hit.rank}'><span class='rank'>{hit.rank}</span> "
         f"<bdi>{escaped(chunk.id)}</bdi></a></h3><p class='why'>{bars.place_of(chunk)}</p>"
-        f"<div class='bars'><div class='umi-arm'>{bars.bar(hit.score, top, 'var(--ink)')} score {hit.score:.3f}</div>"
+        f"<div class='bars'><div class='umi-arm'>{score_bar} score {hit.score:.3f}</div>"
         f"{bars.arm_bars(hit, largest)}</div>{_text(chunk.text, words)}"
         f"<p class='why'>{escaped(rank_path(path))}</p>{_numbers(hit)}</article></li>"
     )
@@ -134,37 +132,29 @@ def _text(text: str, words: QueryWords) -> str:
 
 
 def _numbers(hit: Hit) -> str:
-    metadata = "".join(
-        f"<tr><th scope='row'>{escaped(key)}</th><td>{escaped(str(value))}</td></tr>"
-        for key, value in to_metadata(hit.chunk, METADATA_ALONE).items()
-    )
-    signals = "".join(_signal(signal) for signal in hit.signals)
-    stages = "".join(
-        f"<tr><th scope='row'>after {escaped(name)}</th><td>{score:.4f}</td></tr>" for name, score in hit.stages.items()
-    )
-    if not metadata + signals + stages:
-        return ""
-    tables = _table("Scores", signals + stages) + _table("Metadata", metadata)
-    return f"<details><summary>All numbers</summary>{tables}</details>"
+    scores: list[tuple[str, object]] = []
+    for signal in hit.signals:
+        rank = "not in its list" if signal.rank is None else f"#{signal.rank}"
+        measured = f"{MEASURES.get(signal.arm, 'score')} {signal.score:.4f}, {rank}"
+        scores.append((f"{signal.arm}, {_searched_text(signal.variation)}", measured))
+    scores += [(f"after {name}", f"{score:.4f}") for name, score in hit.stages.items()]
+    tables = _table("Scores", scores) + _table("Metadata", to_metadata(hit.chunk, METADATA_ALONE).items())
+    return f"<details><summary>All numbers</summary>{tables}</details>" if tables else ""
 
 
-def _signal(signal: Signal) -> str:
-    asked = "the query" if signal.variation == 0 else f"variation {signal.variation}"
-    rank = "not in its list" if signal.rank is None else f"#{signal.rank}"
-    measure = MEASURES.get(signal.arm, "score")
-    return f"<tr><th scope='row'>{escaped(signal.arm)}, {asked}</th><td>{measure} {signal.score:.4f}, {rank}</td></tr>"
-
-
-def _table(caption: str, rows: str) -> str:
+def _table(caption: str, facts: Iterable[tuple[str, object]]) -> str:
+    rows = "".join(f"<tr><th scope='row'>{escaped(k)}</th><td>{escaped(str(v))}</td></tr>" for k, v in facts)
     return f"<table><caption>{caption}</caption><tbody>{rows}</tbody></table>" if rows else ""
+
+
+def _searched_text(variation: int) -> str:
+    return "the query" if variation == 0 else f"variation {variation}"
 
 
 def _flow_section(result: SearchResult) -> str:
     picture = flow_picture(result)
-    if not picture:
-        return ""
     some = f"<p class='why'>The first {HITS_SHOWN} hits.</p>" if len(result) > HITS_SHOWN else ""
-    return _section("flow", "How each hit got its rank", some + _scroll("Rank flow", picture))
+    return _section("flow", "How each hit got its rank", some + _scroll("Rank flow", picture)) if picture else ""
 
 
 def _searched_section(result: SearchResult) -> str:
@@ -175,39 +165,30 @@ def _searched_section(result: SearchResult) -> str:
         for signal in hit.signals:
             if signal.rank is not None and signal.rank <= FOUND_DEPTH:
                 found[signal.variation].add(hit.rank)
-    rows = "".join(_searched(texts[at], at, found) for at in range(len(texts)))
+    rows = ""
+    for at, text in enumerate(texts):
+        only_here = found[at].difference(*found[:at], *found[at + 1 :])
+        kind = f"<span class='why'>{_searched_text(at)}</span>"
+        name = f"<th scope='row'>{kind}<br><bdi>{escaped(text)}</bdi></th>"
+        rows += f"<tr>{name}<td>{_links(found[at])}</td><td>{_links(only_here)}</td></tr>"
     heads = ("searched", f"hits that it ranked in the first {FOUND_DEPTH}", "found by no other")
     table = _scroll("Searches", bars.table(heads, rows))
     return _section("searched", "What was searched, and what it found", table)
 
 
-def _searched(text: str, at: int, found: list[set[int]]) -> str:
-    by_others: set[int] = set().union(*found[:at], *found[at + 1 :])
-    only_here = found[at] - by_others
-    kind = "the query" if at == 0 else f"variation {at}"
-    return (
-        f"<tr><th scope='row'><span class='why'>{kind}</span><br><bdi>{escaped(text)}</bdi></th>"
-        f"<td>{_links(sorted(found[at]))}</td><td>{_links(sorted(only_here))}</td></tr>"
-    )
-
-
 def _links(ranks: Iterable[int]) -> str:
-    return ", ".join(f"<a href='#hit-{rank}'>#{rank}</a>" for rank in ranks) or "–"
+    return ", ".join(f"<a href='#hit-{rank}'>#{rank}</a>" for rank in sorted(ranks)) or "–"
 
 
 def _times_section(result: SearchResult) -> str:
     longest = max((stage.milliseconds for stage in result.trace), default=0.0)
-    rows = "".join(
-        f"<tr><th scope='row'>{escaped(stage.name)}</th><td class='time'>{stage.milliseconds:.2f} ms "
-        f"{bars.bar(stage.milliseconds, longest, bars.OTHER_COLOUR)}</td>"
-        f"<td>{escaped(decided(stage))}</td></tr>"
-        for stage in result.trace
-    )
-    if not rows:
-        return ""
-    caption = f"<caption>{_times(result)}</caption>"
-    table = _scroll("Stages", bars.table(("stage", "time", "what it decided"), rows, caption))
-    return _section("times", "Where the time went", table)
+    rows = ""
+    for stage in result.trace:
+        time = f"{stage.milliseconds:.2f} ms {bars.bar(stage.milliseconds, longest, bars.OTHER_COLOUR)}"
+        name, facts = escaped(stage.name), escaped(decided(stage))
+        rows += f"<tr><th scope='row'>{name}</th><td class='time'>{time}</td><td>{facts}</td></tr>"
+    table = bars.table(("stage", "time", "what it decided"), rows, f"<caption>{_times(result)}</caption>")
+    return _section("times", "Where the time went", _scroll("Stages", table)) if rows else ""
 
 
 def _packed_section(context: AssembledContext | None, words: QueryWords) -> str:

@@ -11,6 +11,7 @@ that the decay raised:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -48,17 +49,15 @@ class Step(NamedTuple):
 
 def best_signals(hit: Hit) -> dict[str, Signal]:
     """Arm -> its best signal: that of the query variation for which the arm ranked the hit highest."""
-    arms = dict.fromkeys(signal.arm for signal in hit.signals)
-    return {arm: min((signal for signal in hit.signals if signal.arm == arm), key=_order) for arm in arms}
+    best: dict[str, Signal] = {}
+    for signal in sorted(hit.signals, key=lambda each: (each.rank or math.inf, -each.score, each.variation)):
+        best.setdefault(signal.arm, signal)
+    return {arm: best[arm] for arm in dict.fromkeys(signal.arm for signal in hit.signals)}
 
 
 def in_words(reason: str) -> str:
     """The reason in words; see LEFT_OUT."""
     return LEFT_OUT.get(reason, reason)
-
-
-def _order(signal: Signal) -> tuple[float, float, int]:
-    return (float("inf") if signal.rank is None else signal.rank, -signal.score, signal.variation)
 
 
 def reasons(hit: Hit) -> list[str]:
@@ -81,10 +80,7 @@ def stated(signal: Signal) -> str:
 
 
 def _moves(hit: Hit) -> list[str]:
-    """The changes of the hit's rank by stages: `neighbours #12 → #3`, `references #7 → #2 (found through d4)`.
-
-    The first stage, "fused", has no rank before it, so it is no change.
-    """
+    """The changes of the hit's rank by stages: `neighbours #12 → #3`, `references #7 → #2 (found through d4)`."""
     lines = []
     for (_, before), (name, after) in pairwise(hit.ranks.items()):
         if before != after:

@@ -121,20 +121,16 @@ def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_secon
         return Counter(_counting_function(spec), _counter_name(spec))
     name = DEFAULT_ENCODING if spec is None else encoding_name(spec)
     try:
-        return _exact(_encoding(name, allow_download, timeout_seconds))
+        try:
+            return _exact(cached_encoding(name))
+        except EncodingUnavailable:
+            if not allow_download:
+                raise
+            return _exact(downloaded_encoding(name, timeout_seconds))
     except EncodingUnavailable as error:
         if spec is not None or allow_download:
             _warn_once(name, str(error))
         return _embedded(name)
-
-
-def _encoding(name: str, allow_download: bool, timeout_seconds: float) -> tiktoken.Encoding:
-    try:
-        return cached_encoding(name)
-    except EncodingUnavailable:
-        if not allow_download:
-            raise
-    return downloaded_encoding(name, timeout_seconds)
 
 
 @lru_cache(maxsize=16)
@@ -173,9 +169,6 @@ def _counting_function(spec: Any) -> Callable[[str], Any]:
         __call__          of a function
 
     tiktoken's bound method `encode`, which raises at a special token, is replaced by `encode_ordinary`.
-
-    Raises:
-        ConfigError: If the object has none of these.
     """
     owner = getattr(spec, "__self__", None)
     spec = owner if callable(getattr(owner, "encode_ordinary", None)) else spec

@@ -275,15 +275,15 @@ def _chosen(strings: Iterable[str], query: str, config: RewriteConfig) -> tuple[
     chosen: list[str] = []
     for string in strings:
         variation = _clean(string)
-        if variation is None or len(variation.encode()) > config.variation_bytes_max or _is_refusal(variation):
+        if variation is None or len(variation.encode()) > config.variation_bytes_max:
+            continue
+        if _REFUSAL.match(_folded(variation)) and _REFUSED_TASK.search(_folded(variation)):
             continue
         form = _comparable(variation)
         if form and form not in seen:
             seen.add(form)
             chosen.append(variation)
-        if len(chosen) == config.variations_max:
-            break
-    return tuple(chosen)
+    return tuple(chosen[: config.variations_max])
 
 
 def _clean(string: str) -> str | None:
@@ -301,18 +301,10 @@ def _comparable(text: str) -> str:
     "C", "C++" and "C#" differ, but a hashtag equals its word.
     """
     folded = _POSSESSIVE.sub("", _folded(unicodedata.normalize("NFKC", text)))
-    words = "".join(char if _in_word(char) else " " for char in folded).split()
+    # Marks on letters, such as vowel signs, are a part of the word.
+    in_word = (char.isalnum() or char in "_#+" or unicodedata.category(char)[0] == "M" for char in folded)
+    words = "".join(char if kept else " " for char, kept in zip(folded, in_word, strict=True)).split()
     return " ".join(filter(None, (_SUFFIX.sub("", word.lstrip("#+")) for word in words)))
-
-
-def _in_word(char: str) -> bool:
-    """Whether a character is a letter, a digit, a mark on a letter (such as a vowel sign), or one of `_#+`."""
-    return char.isalnum() or char in "_#+" or unicodedata.category(char).startswith("M")
-
-
-def _is_refusal(variation: str) -> bool:
-    text = _folded(variation)
-    return _REFUSAL.match(text) is not None and _REFUSED_TASK.search(text) is not None
 
 
 def _folded(text: str) -> str:
@@ -330,12 +322,8 @@ def _without_echo(text: str, template: str) -> str:
 
 
 def _without_thinking(reply: str) -> str:
-    """The reply without its thinking: the text after the last `_THINKING_ENDS`, or else before the first
-    `_THINKING_BEGINS`.
-
-    A reply that is JSON stays as it is, because its strings may contain "<think>".
-    """
+    """The text after the last `_THINKING_ENDS`, or else before the first `_THINKING_BEGINS`."""
     if reply.lstrip()[:1] in ("[", "{") and not reply.lstrip().startswith("[THINK]"):
-        return reply
+        return reply  # its strings may contain "<think>"
     _, *after = _THINKING_ENDS.split(reply)
     return after[-1] if after else _THINKING_BEGINS.split(reply, maxsplit=1)[0]

@@ -100,8 +100,11 @@ class Rewriting:
     def _body(self, query: str, history: Sequence[str]) -> Body[Rewrites]:
         prompt = build_prompt(self.config.template, query, history)
         cached = self._cache.get(self._llm.name, prompt)
-        if cached is not None:
-            return Rewrites(self._capped(cached), facts={"model": self._llm.name, "cached": True})
+        if cached is not None:  # perhaps with larger limits
+            limit = self.config.variation_bytes_max
+            fitting = [text for text in cached if len(text.encode("utf-8", "replace")) <= limit]
+            variations = tuple(fitting[: self.config.variations_max])
+            return Rewrites(variations, facts={"model": self._llm.name, "cached": True})
         if not self.breaker.enter():
             return self._failed(f"{PAUSED} after repeated failures", attempts=0, started=self._clock())
         started = self._clock()
@@ -150,12 +153,6 @@ class Rewriting:
             "breaker": self.breaker.state,
         }
 
-    def _capped(self, variations: Variations) -> Variations:
-        """The cached variations within the present limits; they may have been cached with larger ones."""
-        limit = self.config.variation_bytes_max
-        fitting = [text for text in variations if len(text.encode("utf-8", "replace")) <= limit]
-        return tuple(fitting[: self.config.variations_max])
-
 
 def _reuse_key(config: RewriteConfig) -> tuple[object, ...]:
     """The settings of cache and breaker. `keep_replies` decides whether the cache has a file."""
@@ -178,26 +175,21 @@ def _failure(error: Exception) -> str:
 def build_prompt(template: str, query: str, history: Sequence[str] = ()) -> str:
     """The template with {query} and {history} filled in; all other braces stay.
 
-    If the template has no {history}, the history precedes the template as a paragraph of its own.
+    If the template has no {history}, the history precedes the template as a paragraph of its own. It is the last
+    messages within HISTORY_CHARS_MAX, one per line, or the end of the last message if it alone is longer.
     """
-    messages = _latest(history)
-    values = {"query": query, "history": messages}
-    prompt = _PLACEHOLDER.sub(lambda found: values[found[1]], template)
-    if messages and "{history}" not in template:
-        return f"Conversation so far:\n{messages}\n\n{prompt}"
-    return prompt
-
-
-def _latest(history: Sequence[str]) -> str:
-    """The last messages within HISTORY_CHARS_MAX, one per line; the end of the last message if it alone is longer."""
-    latest: list[str] = []  # the last message first
-    room = HISTORY_CHARS_MAX
+    latest, room = list[str](), HISTORY_CHARS_MAX
     for message in reversed(history):
-        if len(message) + 1 > room:
-            return "\n".join(reversed(latest or [message[-room:]]))
-        latest.append(message)
         room -= len(message) + 1
-    return "\n".join(reversed(latest))
+        if room < 0:
+            latest = latest or [message[-HISTORY_CHARS_MAX:]]
+            break
+        latest.insert(0, message)
+    values = {"query": query, "history": "\n".join(latest)}
+    prompt = _PLACEHOLDER.sub(lambda found: values[found[1]], template)
+    if values["history"] and "{history}" not in template:
+        return f"Conversation so far:\n{values['history']}\n\n{prompt}"
+    return prompt
 
 
 class RewriteCache:
@@ -205,11 +197,10 @@ class RewriteCache:
 
     Args:
         size: Largest number of entries, in memory and in the file each; 0: nothing is cached.
-        directory: The existing directory of the file `rewrites.db`; None: the cache is in memory only.
-        writable: False: the file is read and never written.
+        directory, writable: As for `Rewriting`.
 
-    The file has hashes of the prompts, which `FileCache` computes, and, in plain text, the variations. Only its owner
-    may read it.
+    The file `rewrites.db` has hashes of the prompts, which `FileCache` computes, and, in plain text, the variations.
+    Only its owner may read it.
     """
 
     def __init__(self, size: int, directory: str | Path | None = None, *, writable: bool = True) -> None:
