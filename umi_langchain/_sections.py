@@ -7,8 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from umi_common.context.budget import AssemblyPolicy
-from umi_common.context.pieces import HEAD_KEY, LINE_KEY, pieces_of
-from umi_common.context.stitch import stitched
+from umi_common.context.pieces import HEAD_KEY, LINE_KEY, pieces_of, stitched
 from umi_common.filters import Comparison, Filter, Not
 from umi_common.frameworks.records import IDS_KEY, METADATA_ALONE, to_metadata
 from umi_common.protocols import Store, chunk_passes

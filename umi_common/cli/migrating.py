@@ -118,13 +118,11 @@ def address_of(text: str) -> Path | Collection:
 def _store_at(
     address: Path | Collection, stack: ExitStack, clients: dict[str, Any], to_be_copied: Movable | None = None
 ) -> Any:
-    """Open a store without loading its embedder; `stack` closes it.
+    """Open a store without loading its embedder; `stack` closes it, and a new Qdrant client, which is added to
+    `clients`: two collections in one folder share one, because a folder can be opened only once.
 
-    Args:
-        clients: Open Qdrant clients, by URL or folder; a new one is added, and `stack` closes it. Two collections in
-            one folder share a client, because a folder can be opened only once.
-        to_be_copied: The store whose chunks will be written. If there is no store at `address`, one is created with
-            this store's embedder and settings. None: the store must exist; one in a folder is opened for reading only.
+    If there is no store at `address`, one is created with the embedder and settings of `to_be_copied`. None: the store
+    must exist, and one in a folder is opened for reading only.
     """
     if isinstance(address, Path):
         return stack.enter_context(_store_in_folder(address, to_be_copied))

@@ -33,7 +33,7 @@ from umi_common.frameworks.tools import (
 )
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
-from umi_common.types import SearchResult, utc_now
+from umi_common.types import utc_now
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -92,7 +92,16 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
             note = UNLIKELY if result.answerable is False else ""
             if not result.hits:
                 note = nothing_found(umi.store, filter, scope.where, None)
-            return {"hits": _hits(result), "note": with_losses(note, result.degraded)}
+            hits = [
+                {
+                    "id": hit.chunk.id,
+                    "text": hit.chunk.text,
+                    "relevance": hit.relevance,
+                    "metadata": own_metadata(hit.chunk),
+                }
+                for hit in result
+            ]
+            return {"hits": hits, "note": with_losses(note, result.degraded)}
 
     async def context(
         query: Query, tokens: Tokens = TOKENS_DEFAULT, filter: Conditions = None, start: Start = None, end: End = None
@@ -163,13 +172,6 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
             return chunk.id
 
     return add
-
-
-def _hits(result: SearchResult) -> list[dict[str, Any]]:
-    return [
-        {"id": hit.chunk.id, "text": hit.chunk.text, "relevance": hit.relevance, "metadata": own_metadata(hit.chunk)}
-        for hit in result
-    ]
 
 
 @contextmanager

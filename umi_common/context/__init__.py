@@ -5,8 +5,7 @@ a `ContextPart` of the finished text.
 
 assemble   choose pieces greedily, write the text, count its tokens, remove pieces until every cap holds
 budget     the arguments (budget, policy) and the result (context, parts, statistics)
-pieces     hits and their neighbours as candidates with a value
-stitch     join chosen pieces of one source, and put the joined texts in order
+pieces     hits and their neighbours as candidates with a value; chosen pieces of one source joined, and put in order
 trim       cut a text that is too long to its beginning, or to the text around a passage
 format     write parts as plain text, XML, JSON or by a template
 tokens/    count the tokens of a text

@@ -31,8 +31,18 @@ from umi_common.context.budget import (
     asked_assembly,
 )
 from umi_common.context.format import Format, cited_parts, format_of
-from umi_common.context.pieces import Piece, pieces_of, with_neighbours, with_questions
-from umi_common.context.stitch import Stretch, in_source_order, join_of, lay_out, may_join, part_from
+from umi_common.context.pieces import (
+    Piece,
+    Stretch,
+    in_source_order,
+    join_of,
+    lay_out,
+    may_join,
+    part_from,
+    pieces_of,
+    with_neighbours,
+    with_questions,
+)
 from umi_common.context.tokens.counter import Counter, counter_for
 from umi_common.context.trim import Characters, cut_to_fit, window_to_fit
 from umi_common.errors import BudgetError

@@ -1,14 +1,25 @@
-"""Candidates for a context: chunks with their value and the characters shown."""
+"""Candidates for a context: chunks with their value and the characters shown; and the parts made of the chosen ones.
+
+Chosen pieces of one source that follow each other are joined, and the joined texts are put in order. Text that two
+chunks share is shown once. Two chunks are joined by their character offsets in the source if both have offsets with
+which their texts and positions agree. (Offsets may count from another start: in a PDF, from the start of a page.)
+Otherwise, chunks at consecutive positions are joined; text that they share is found by comparing the end of one with
+the start of the next.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 
-from umi_common.context.budget import AssemblyPolicy, SourceKey
+from umi_common.context.budget import AssemblyPolicy, ContextPart, Copy, SourceKey, Span
+from umi_common.context.format import day_range
+from umi_common.context.tokens.counter import Counter
 from umi_common.errors import InputError
 from umi_common.types import Chunk, Hit
 
@@ -193,3 +204,232 @@ def _piece(chunk: Chunk, hit: Hit, value: float, preference: int, policy: Assemb
     offsets = (chunk.metadata.get(key) for key in policy.offset_keys)
     offset = next((each for each in offsets if type(each) is int and each >= 0), None)
     return Piece(chunk, hit, value, preference, kind, offset)
+
+
+OVERLAP_MIN = 20
+"""Smallest number of characters of shared text; a shorter equal end and start count as a coincidence."""
+OVERLAP_MAX = 4_000
+"""Largest number of characters of shared text that is searched for; limits the time for repetitive texts."""
+GAP_MAX = 2
+"""Largest number of characters between two chunks that are joined. So small a gap is mostly white space that the
+splitter stripped."""
+
+
+def may_join(one: Piece, other: Piece) -> bool:
+    """Whether `join_of` may join two pieces of one source, in any order; a fast test of positions and offsets only."""
+    positions = one.chunk.position, other.chunk.position
+    if positions[0] is not None and positions[1] is not None and abs(positions[0] - positions[1]) == 1:
+        return True
+    if one.offset is None or other.offset is None:
+        return False
+    one_end = one.offset + len(one.text) - one.head
+    other_end = other.offset + len(other.text) - other.head
+    return max(one.offset, other.offset) - min(one_end, other_end) <= GAP_MAX
+
+
+def join_of(first: Piece, second: Piece, joiner: str) -> tuple[int, str] | None:
+    """How to join `second` to `first`, which precedes it in the source; None: they cannot be joined.
+
+    Returns:
+        (start, between): the index at which `second` begins in the text of `first` followed by `between`; and the text
+        to insert between the two pieces, "" if they overlap or touch.
+    """
+    if first.kind != second.kind or first.chunk.source is None or first.chunk.source != second.chunk.source:
+        return None
+    text = first.text
+    if first.offset is not None and second.offset is not None and _count_from_one_start(first, second):
+        at = second.offset - first.offset + first.head  # index in `text` of second's first character after its head
+        gap = at - len(text)
+        if gap > GAP_MAX:
+            return None
+        if gap > 0:
+            # White space as long as the gap, so that offsets in the source stay valid.
+            white = " " if gap == 1 and not second.begins_line else "\n" * gap
+            was_cut = first.ends_early or second.start > 0  # then the gap may be text that was cut off to save tokens
+            return None if was_cut else (at - second.head, white)
+        end, start = text[max(0, at) :], second.text[second.head :]
+        if at >= 0 and (start.startswith(end) or end.startswith(start)):
+            return at - second.head, ""
+    if first.ends_early or second.start:
+        return None
+    if first.chunk.position is None or second.chunk.position != first.chunk.position + 1:
+        return None
+    overlap = _overlap(text, second.text)
+    return (len(text) - overlap, "") if overlap else (len(text) + len(joiner), joiner)
+
+
+def _count_from_one_start(first: Piece, second: Piece) -> bool:
+    """Whether the offsets of two pieces may count from the same start.
+
+    Then offsets and positions rise together, and positions by at most 1 per character. Pieces that begin 500 characters
+    apart are 1 to 500 positions apart; pieces with equal offsets are 0 or 1 positions apart.
+    """
+    if first.chunk.position is None or second.chunk.position is None:
+        return True
+    characters, steps = (second.offset or 0) - (first.offset or 0), second.chunk.position - first.chunk.position
+    return min(1, characters) <= steps <= max(1, characters)
+
+
+def stitched(pieces: Iterable[Piece], joiner: str) -> list[Stretch]:
+    """The pieces, joined into stretches: source by source, in the order of the sources' first pieces; inside a source
+    in the order of `in_source_order`."""
+    by_source: dict[SourceKey, list[Piece]] = {}
+    for piece in pieces:
+        by_source.setdefault(piece.source, []).append(piece)
+    stretches: list[Stretch] = []
+    for group in by_source.values():
+        first, *others = in_source_order(group)
+        stretches.append(Stretch(first))
+        for piece in others:
+            if not stretches[-1].add(piece, joiner):
+                stretches.append(Stretch(piece))
+    return stretches
+
+
+def in_source_order(pieces: Sequence[Piece]) -> list[Piece]:
+    """Pieces of one source, sorted by position; by offset if some have no position but all have an offset.
+
+    Of pieces with equal position and offset, the longest is first: a chunk precedes the chunks that it contains.
+    """
+    by_offset = all(p.offset is not None for p in pieces) and any(p.chunk.position is None for p in pieces)
+
+    def place(piece: Piece) -> tuple[bool, int, int, int, str]:
+        position = None if by_offset else piece.chunk.position
+        return (position is None, position or 0, piece.offset or 0, -len(piece.text), piece.chunk.id)
+
+    return sorted(pieces, key=place)
+
+
+class Stretch:
+    """Pieces of one source, joined into one text; `add` adds them in the order of the source.
+
+    `spans` has one `Span` for each of `pieces`. `tail` is the piece that ends at the end of the text; `tail_at` is the
+    index in the text at which it begins. A piece that lies inside the text does not become the tail.
+    """
+
+    def __init__(self, first: Piece) -> None:
+        self.text = ""
+        self.pieces: list[Piece] = []
+        self.spans: list[Span] = []
+        self._put(first, 0)
+
+    def add(self, piece: Piece, joiner: str) -> bool:
+        """Add the piece if it can be joined to the tail; returns whether it was added."""
+        found = join_of(self.tail, piece, joiner)
+        if found is None:
+            return False
+        start, between = found
+        self.text += between
+        self._put(piece, self.tail_at + start)
+        return True
+
+    @property
+    def best(self) -> Piece:
+        """The first hit in the order of preference; if no piece is a hit, the first neighbour of a hit."""
+        return min(self.pieces, key=lambda piece: (piece.neighbour_of is not None, piece.preference))
+
+    @property
+    def first_time(self) -> datetime:
+        """The earliest time of the pieces; if none has a time, a time later than all others."""
+        times = (piece.chunk.event_time for piece in self.pieces)
+        return min(filter(None, times), default=datetime.max.replace(tzinfo=timezone.utc))
+
+    def _put(self, piece: Piece, at: int) -> None:
+        """Add a piece that begins at index `at` of the text; append the part of it that lies after the text."""
+        shown, head = piece.text, piece.head
+        overlap = len(self.text) - at
+        length = len(shown) - head  # a span begins after a repeated table head
+        start = max(piece.start, piece.chunk_head if head else 0)
+        in_source = None if piece.offset is None else (piece.offset, piece.offset + length)
+        self.pieces.append(piece)
+        self.spans.append(Span(piece.chunk.id, start, start + length, at + head, in_source))
+        if len(shown) >= overlap:  # else the text contains the whole piece, and the tail does not change
+            self.text += shown[overlap:]
+            self.tail, self.tail_at = piece, at
+
+
+def _overlap(first: str, second: str) -> int:
+    """Length of the longest suffix of `first` that is a prefix of `second`; 0 if it is shorter than OVERLAP_MIN."""
+    if len(second) < OVERLAP_MIN:
+        return 0
+    beginning = second[:OVERLAP_MIN]
+    longest = min(len(first), len(second), OVERLAP_MAX)
+    at = first.find(beginning, len(first) - longest)
+    while at >= 0:
+        if second.startswith(first[at:]):
+            return len(first) - at
+        at = first.find(beginning, at + 1)
+    return 0
+
+
+def lay_out(pieces: Iterable[Piece], policy: AssemblyPolicy, counter: Counter) -> tuple[ContextPart, ...]:
+    """The parts that show these pieces, in the policy's order; the order of `pieces` does not matter.
+
+    A piece with `copy_of` is not shown: it becomes a `Copy` in the part that shows the same text. Sources are numbered
+    from 1 in the order in which the parts name them.
+    """
+    ranked = sorted(pieces, key=lambda piece: piece.preference)
+    stretches = _ordered(stitched([piece for piece in ranked if piece.copy_of is None], policy.joiner), policy.order)
+    copies_of = defaultdict[str, list[Piece]](list)
+    for piece in ranked:
+        if piece.copy_of is not None:
+            copies_of[piece.copy_of].append(piece)
+    numbers: dict[SourceKey, int] = {}
+    parts = list[ContextPart]()
+    for stretch in stretches:
+        copies = [copy for piece in stretch.pieces for copy in copies_of[piece.chunk.id]]
+        for piece in (*stretch.pieces, *copies):
+            numbers.setdefault(piece.source, len(numbers) + 1)
+        parts.append(part_from(stretch, counter, numbers, copies))
+    return tuple(parts)
+
+
+def part_from(
+    stretch: Stretch, counter: Counter, numbers: Mapping[SourceKey, int], copies: Sequence[Piece] = ()
+) -> ContextPart:
+    """The part that shows a stretch, with source, kind, reason, score and arm of its best piece.
+
+    Args:
+        numbers: By source: its number in citations.
+        copies: Pieces that are not shown because a piece of the stretch has the same text.
+    """
+    best = stretch.best
+    arms: dict[str, int] = {}
+    """By the name of each arm that ranked the best hit: its best rank there; the best rank first."""
+    for rank, arm in sorted((signal.rank, signal.arm) for signal in best.hit.signals if signal.rank is not None):
+        arms.setdefault(arm, rank)
+    ranks = [f"rank {best.hit.rank}", *(f"{arm} rank {rank}" for arm, rank in arms.items())]
+    return ContextPart(
+        ids=tuple(piece.chunk.id for piece in stretch.pieces),
+        source=best.chunk.source,
+        spans=tuple(stretch.spans),
+        kind=best.kind,
+        text=stretch.text,
+        reason=", ".join(ranks) if best.neighbour_of is None else f"beside {best.neighbour_of}",
+        score=best.hit.score,
+        arm="+".join(arms),
+        tokens=counter.count(stretch.text),
+        number=numbers[best.source],
+        date=_days(stretch.pieces),
+        trimmed=any(piece.trimmed for piece in stretch.pieces),
+        copies=tuple(Copy(it.chunk.id, it.chunk.source, numbers[it.source], _days([it])) for it in copies),
+    )
+
+
+def _ordered(stretches: Sequence[Stretch], order: str) -> list[Stretch]:
+    """The stretches of `stitched`, sorted as `AssemblyPolicy.order` says; "source" keeps their order in a source."""
+    if order == "chronological":
+        return sorted(stretches, key=lambda stretch: (stretch.first_time, stretch.pieces[0].chunk.source or ""))
+    by_score = sorted(stretches, key=lambda stretch: stretch.best.preference)
+    if order == "score":
+        return by_score
+    if order == "source":
+        best: dict[SourceKey, int] = {}
+        for stretch in by_score:
+            best.setdefault(stretch.pieces[0].source, stretch.best.preference)
+        return sorted(stretches, key=lambda stretch: best[stretch.pieces[0].source])
+    return [*by_score[0::2], *reversed(by_score[1::2])]  # ranks 1 3 5 ... 6 4 2: the best at both ends
+
+
+def _days(pieces: Sequence[Piece]) -> str:
+    return day_range(p.chunk.event_time.date().isoformat() for p in pieces if p.chunk.event_time is not None)

@@ -52,45 +52,39 @@ class QueryWords:
         return cls(terms.difference(terms_of(FUNCTION_TEXT)) or terms, terms_of)
 
     def spans(self, text: str) -> Iterator[CharRange]:
-        """Yield the range of each word to mark in `text`, in rising order and without overlap."""
+        """Yield the range of each word to mark in `text`, in rising order and without overlap.
+
+        A token is a text without white space. If only the whole token has a term of the query, and none of its words
+        alone, the range is from the beginning of its first word to the end of its last.
+        """
         for token in _TOKEN.finditer(text):
-            for start, end in self._spans_in_token(token[0]):
-                yield token.start() + start, token.start() + end
+            found = self.terms.intersection(self.terms_of(token[0]))
+            words = list(_pieces(_WORD, token[0])) if found else []
+            marks = [
+                (start + at, start + to) for start, end in words for at, to in self._in_word(token[0][start:end], found)
+            ]
+            if words and not marks:
+                marks = [(words[0][0], words[-1][1])]
+            yield from ((token.start() + start, token.start() + end) for start, end in marks)
 
-    def _spans_in_token(self, token: str) -> list[CharRange]:
-        """Ranges of the words to mark in a token, which is a text without white space.
+    def _in_word(self, word: str, found: frozenset[str]) -> list[CharRange]:
+        """Ranges to mark in a word for the terms in `found`: none, if the word has none of them; else the parts that
+        have one, such as "wait" in "wait_for"; else the whole word.
 
-        If only the whole token has a term of the query, and none of its words alone, the range is from the beginning of
-        its first word to the end of its last.
+        In a word of a script without spaces, the places of the terms: 東京 in 昨日東京で. Such a word is not ASCII, has
+        several terms, and has no parts.
         """
-        found = self.terms.intersection(self.terms_of(token))
-        words = list(_pieces(_WORD, token))
-        spans = [
-            (start + at, start + to) for start, end in words for at, to in self._spans_in_word(token[start:end], found)
-        ]
-        if found and not spans and words:
-            spans = [(words[0][0], words[-1][1])]
-        return spans
-
-    def _spans_in_word(self, word: str, found: frozenset[str]) -> list[CharRange]:
-        """Ranges to mark in a word, in this order:
-
-        - none, if the word has no term in `found`;
-        - the places of the terms, if the word is one of a script without spaces: 東京 in 昨日東京で. Such a word is not
-          ASCII, has several terms, and has no parts;
-        - the parts that have a term in `found`: "wait" in "wait_for";
-        - else the whole word.
-
-        Args:
-            found: The terms of the query that the token around the word has.
-        """
-        whole = [(0, len(word))]
-        terms = self.terms_of(word) if found else []
+        whole, terms = [(0, len(word))], self.terms_of(word)
         if found.isdisjoint(terms):
             return []
         parts = [part for part in _pieces(_PART, word) if not found.isdisjoint(self.terms_of(word[slice(*part)]))]
         if parts == whole and len(terms) > 1 and not word.isascii():
-            parts = _ranges_covered(word.lower(), found)
+            lowered = word.lower()
+            covered = bytearray(len(lowered))
+            for term in found:
+                for place in re.finditer(f"(?={re.escape(term)})", lowered):
+                    covered[place.start() : place.start() + len(term)] = b"x" * len(term)
+            parts = [match.span() for match in re.finditer(b"x+", covered)]
         return parts or whole
 
 
@@ -103,17 +97,6 @@ def _pieces(pattern: re.Pattern[str], token: str) -> Iterator[CharRange]:
     if not token.isascii():
         token = "".join("x" if unicodedata.category(char)[0] == "M" else char for char in token)
     return (piece.span() for piece in pattern.finditer(token))
-
-
-def _ranges_covered(word: str, terms: frozenset[str]) -> list[CharRange]:
-    """Ranges of `word` in which one of the terms occurs; ranges that overlap or touch are joined."""
-    covered = bytearray(b" " * len(word))
-    for term in terms:
-        at = word.find(term)
-        while at >= 0:
-            covered[at : at + len(term)] = b"x" * len(term)
-            at = word.find(term, at + 1)
-    return [match.span() for match in re.finditer(b"x+", covered)]
 
 
 def marked(

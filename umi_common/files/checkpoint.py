@@ -110,9 +110,7 @@ class IngestCheckpoint:
 
     def get(self, key: str) -> str | None:
         """The value of a setting; None: not set."""
-        with self._errors():
-            row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return None if row is None else str(row[0])
+        return next((str(value) for (value,) in self._rows("SELECT value FROM meta WHERE key = ?", key)), None)
 
     def put(self, key: str, value: str) -> None:
         """Store a setting."""
@@ -121,10 +119,8 @@ class IngestCheckpoint:
 
     def file(self, source: str) -> KnownFile | None:
         """The record of a file; None: no run began to write it."""
-        select = "SELECT version, others, settled, stamp FROM files WHERE source = ?"
-        with self._errors():
-            row = self._db.execute(select, (source,)).fetchone()
-        return None if row is None else KnownFile(row[0], bool(row[1]), bool(row[2]), row[3])
+        rows = self._rows("SELECT version, others, settled, stamp FROM files WHERE source = ?", source)
+        return next((KnownFile(row[0], bool(row[1]), bool(row[2]), row[3]) for row in rows), None)
 
     def begin(self, files: Iterable[tuple[str, str]], *, others: bool) -> None:
         """Record files before their first chunk is written; they are not settled from now on.
@@ -149,8 +145,7 @@ class IngestCheckpoint:
 
     def done(self, keys: Sequence[str]) -> set[str]:
         """The keys whose parts are in the store."""
-        with self._errors():
-            return {key for key in keys if self._db.execute("SELECT 1 FROM parts WHERE key = ?", (key,)).fetchone()}
+        return {key for key in keys if self._rows("SELECT 1 FROM parts WHERE key = ?", key)}
 
     def settle(self, files: Sequence[tuple[str, Sequence[str], str]]) -> None:
         """Record files as settled: the store has all parts of each, and no stale chunks.
@@ -176,25 +171,26 @@ class IngestCheckpoint:
 
     def sources(self) -> list[str]:
         """The source of every recorded file, in rising order."""
-        with self._errors():
-            return [source for (source,) in self._db.execute("SELECT source FROM files ORDER BY source")]
+        return [source for (source,) in self._rows("SELECT source FROM files ORDER BY source")]
 
     def sources_stored(self) -> list[str]:
         """The source of every file of which the store has a part, in rising order."""
         # `_record_stored_files` records the files of the store's chunks without a version, and without parts.
         sql = "SELECT source FROM files WHERE version = '' UNION SELECT source FROM parts ORDER BY source"
-        with self._errors():
-            return [source for (source,) in self._db.execute(sql)]
+        return [source for (source,) in self._rows(sql)]
 
     def sample_of_chunks(self) -> list[str]:
         """Ids of at most CHUNKS_CHECKED chunks that the store should hold, one of each part; the same each time."""
         sql = "SELECT witness FROM parts WHERE witness IS NOT NULL ORDER BY key LIMIT ?"
-        with self._errors():
-            return [id for (id,) in self._db.execute(sql, (CHUNKS_CHECKED,))]
+        return [id for (id,) in self._rows(sql, CHUNKS_CHECKED)]
 
     def close(self) -> None:
         """Unlock and close the file."""
         self._db.close()
+
+    def _rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        with self._errors():
+            return self._db.execute(sql, values).fetchall()
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

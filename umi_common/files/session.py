@@ -358,11 +358,10 @@ class IngestSession:
         self._save_settled()
 
     def _present_chunks(self, files: Sequence[_File]) -> dict[tuple[str, str], FilePart]:
-        """The chunks of the present versions of these files: by (source, id), the first part with this id. Parts that
-        are not in the store are left out.
+        """The chunks of the parts of these files that are in the store: by (source, id), the first part with this id.
 
-        An id that an earlier part of the file has is reported, once for each part. Such a chunk was taken for a new
-        version of the earlier chunk and has replaced it.
+        An id that an earlier part of the file has is reported, once for each part: the later chunk was taken for a new
+        version of the earlier one and has replaced it.
         """
         parts: dict[tuple[str, str], FilePart] = {}
         for file in files:

@@ -142,20 +142,17 @@ def _without_english_frame(query: str) -> str:
 
 
 def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
-    """The number of words of the frame at the start of a query; 0: it has none.
+    """The number of words of the frame at the start of a query; 0: it has none. `gaps[i]` precedes `words[i]`.
 
     The end moves on with each further place at which the frame may end. In "hi all, can you explain tides" it is 2
     before "can" and 5 after "explain"; "tides" is no word of a frame.
-
-    Args:
-        words: The query's words in lower case.
-        gaps: The characters around the words: `gaps[i]` precede `words[i]`; the last item follows the last word.
     """
     end, before, seen = 0, "", set[str]()
     for at, word in enumerate(words):
         if _QUOTE.search(gaps[at]):
             break  # a quotation belongs to the subject
-        if _may_begin_subject(word, before, gaps[at], seen):
+        asks = word in QUESTIONING and before in BEFORE_QUESTION and seen & ASKING  # tell me | when ...
+        if asks or (seen & GREETING and (word in QUESTIONING or _STOP.search(gaps[at]))):  # hi all, | ...
             end = at
         if word not in FRAME:
             break
@@ -170,18 +167,8 @@ def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
     return end
 
 
-def _may_begin_subject(word: str, before: str, gap: str, seen: Set[str]) -> bool:
-    """Whether the subject begins with this word, unless the frame ends at a later word.
-
-    `before` is the word before it or "", `gap` the characters between the two, and `seen` holds all words before it.
-    """
-    if word in QUESTIONING and before in BEFORE_QUESTION and seen & ASKING:
-        return True  # tell me | when ...
-    return bool(seen & GREETING) and (word in QUESTIONING or _STOP.search(gap) is not None)  # hi all, | ...
-
-
 def _may_end(word: str, before: str, seen: Set[str]) -> bool:
-    """Whether an item of `ENDINGS` holds for this word. The arguments are as in `_may_begin_subject`."""
+    """Whether an item of `ENDINGS` holds for this word; `before` is the word before it, `seen` holds all of them."""
     return any(
         word in ending.words
         and (not ending.after or before in ending.after)
@@ -196,7 +183,6 @@ def _start_of_closing(words: Sequence[str], gaps: Sequence[str]) -> int:
 
     Closing words after punctuation are a closing. Without punctuation they may be the subject, as in "Japanese word for
     thank you". Then only a single "please" or "thanks" after a content word counts: "directions to the pool please".
-    The arguments are those of `_end_of_frame`.
     """
     start = len(words)
     while start and words[start - 1] in IN_CLOSING:

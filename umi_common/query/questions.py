@@ -174,14 +174,13 @@ def _with_subject(sentences: Iterable[str]) -> list[str]:
     for sentence in sentences:
         halves = _AND.split(sentence)
         questions += halves if min(map(_count, halves)) > QUESTION_WORDS_MIN else [sentence]
-    return [question for question in dict.fromkeys(map(without_frame, questions)) if _has_subject(question)]
-
-
-def _has_subject(question: str) -> bool:
-    content = _content(question)
-    in_conversation = not IN_CONVERSATION.isdisjoint(_WORD.findall(question.lower()))
-    enough = len(content) >= (2 if in_conversation else 1)
-    return enough and _count(question) >= QUESTION_WORDS_MIN and not _REQUEST.match(question)
+    found = list[str]()
+    for question in dict.fromkeys(map(without_frame, questions)):
+        in_conversation = not IN_CONVERSATION.isdisjoint(_WORD.findall(question.lower()))
+        enough = len(_content(question)) >= (2 if in_conversation else 1)
+        if enough and _count(question) >= QUESTION_WORDS_MIN and not _REQUEST.match(question):
+            found.append(question)
+    return found
 
 
 def _content(text: str) -> list[str]:

@@ -84,10 +84,8 @@ def is_most(flags: Sequence[object]) -> bool:
 
 
 def _groups_of_words(matches: Sequence[re.Match[str]]) -> list[str]:
-    """Those of the groups "half" and "far_zone" that are words of the text, as "am" in "08:00 am Bahnhof".
-
-    They are words unless most entries have them. If an hour is above 12, the text uses no am and pm.
-    """
+    """Those of the groups "half" and "far_zone" that are words of the text, as "am" in "08:00 am Bahnhof", because
+    few entries have them, or because an hour above 12 shows that the text uses no am and pm."""
     has_24_hours = any(int(match["hour"]) > 12 for match in matches)
     return [
         group
@@ -130,11 +128,8 @@ def _order(matches: Sequence[re.Match[str]]) -> str | None:
 def _time_of(match: re.Match[str], content_start: int, order: str | None) -> datetime | None:
     """The time of a stamp; None: no valid time, or an unknown order.
 
-    A date that begins with four digits begins with the year, a date with dots with the day.
-
-    Args:
-        content_start: Index after the time; an am, pm or zone that `match` has behind it is a part of the text.
-        order: The result of `_order`; used only if the date does not show its own order.
+    `order` is that of dates which do not show their own: a date that begins with four digits begins with the year, a
+    date with dots with the day. An am, pm or zone behind `content_start` is a part of the text.
     """
     date = match["date"]
     order = "ymd" if date[:4].isdigit() else "dmy" if "." in date else order

@@ -43,7 +43,7 @@ from umi_common.files.readers.reading import ReadLimits, check_name, decoded_tex
 from umi_common.frameworks.records import IDS_KEY, PlaceKeys, may_be_offset, time_in, to_chunk
 from umi_common.stores.chunk_names import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
-from umi_common.types import ID_BYTES_MAX, Chunk
+from umi_common.types import ID_BYTES_MAX, Chunk, MetadataValue
 
 RULES_VERSION = 21
 """Version of the rules by which files are cut. Raise it when the chunks of a kind of file that was read before change:
@@ -112,26 +112,24 @@ class FileChunks:
     def listed(self, path: Path) -> list[str]:
         """The lines of `skipped`, and a line with each of these numbers: unlisted records or pages, records without
         text, records without their time, passages without their time."""
-        more = f"{path}: further lines or pages that were skipped: {self.unlisted}; {SKIPPED_LISTED} are listed"
-        lines = [*self.skipped, more] if self.unlisted else list(self.skipped)
-        first = f"first {_record_word(path)}"
+        lines, first = list(self.skipped), f"first {_record_word(path)}"
+        if self.unlisted:
+            lines.append(f"{path}: further lines or pages that were skipped: {self.unlisted}; {len(lines)} are listed")
         if self.blank:
             lines.append(f"{path}: records without text are left out: {len(self.blank)}, {first} {self.blank[0]}")
-        if self.undated:
-            lines.append(f"{_lost_time(path, 'record', len(self.undated))}; {first} {self.undated[0]}")
-        if self.undated_passages:
-            lines.append(f"{_lost_time(path, 'passage', self.undated_passages)}; write dates as 2026-11-18")
+        lost = "which does not read as one moment; the text is indexed without it"
+        if count := len(self.undated):
+            records = "1 record" if count == 1 else f"{count} records"
+            lines.append(f"{path}: the time of {records}, {lost}; {first} {self.undated[0]}")
+        if count := self.undated_passages:
+            found = "1 passage" if count == 1 else f"{count} passages"
+            lines.append(f"{path}: the time of {found}, {lost}; write dates as 2026-11-18")
         return lines
 
 
 def _record_word(path: Path) -> str:
     """The word by which messages count the records of a file; an object of a JSON array may begin on any line."""
     return "line" if path.suffix.lower() in RECORD_ENDINGS else "record"
-
-
-def _lost_time(path: Path, kind: str, count: int) -> str:
-    shown = f"the time of 1 {kind}" if count == 1 else f"the time of {count} {kind}s"
-    return f"{path}: {shown}, which does not read as one moment; the text is indexed without it"
 
 
 def is_of_file(chunk: Chunk) -> bool:
@@ -242,7 +240,7 @@ def _text_file(path: Path, content: bytes) -> Iterator[Passage]:
     sections = [heading for heading in headings(text, ending) if heading.start >= body]  # not a comment in YAML
     found = _named_passages(path, text, sections, tables_and_lists(text), title=title, when=when, undated=undated)
     own = {key: value for key, value in fields.items() if key not in RESERVED_KEYS and not key.startswith("_")}
-    return (replace(passage, metadata={**own, **passage.metadata}) for passage in found)
+    return _with_metadata(own, found)
 
 
 def _sheet(path: Path, text: str, separators: str) -> Iterator[Passage]:
@@ -333,10 +331,13 @@ def _html(path: Path, content: bytes) -> Iterator[Passage]:
     page = _page(path, content)
     if page.redirects:
         return
-    named = {"title": page.title} if page.title else {}
     text = page.text if page.text.strip() else page.title
-    for passage in _named_passages(path, text, page.headings, page.tables, title=page.title):
-        yield replace(passage, metadata={**named, **passage.metadata})
+    found = _named_passages(path, text, page.headings, page.tables, title=page.title)
+    yield from _with_metadata({"title": page.title} if page.title else {}, found)
+
+
+def _with_metadata(added: Mapping[str, MetadataValue], found: Iterable[Passage]) -> Iterator[Passage]:
+    return (replace(passage, metadata={**added, **passage.metadata}) for passage in found)
 
 
 def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from itertools import dropwhile
@@ -85,10 +85,8 @@ class HtmlText(HTMLParser):
         """The text of each <title> read so far."""
         self._refreshes = False
         """Whether browsers open another page at once in place of this one."""
-        self._pieces = [""]
-        """The text read so far, in pieces."""
-        self._length = 0
-        """Number of characters of the text read so far."""
+        self._pieces, self._length = [""], 0
+        """The text read so far, in pieces, and its number of characters."""
         self._hidden = _HiddenElements()
         self._open_pre = 0
         """Number of open <pre> elements. White space in them is kept."""
@@ -125,8 +123,7 @@ class HtmlText(HTMLParser):
     @property
     def tables(self) -> list[Table]:
         """The tables that are listed so far."""
-        text = self.text
-        return [Table.of(text, *table) for table in self._tables]
+        return [Table.of(text, *table) for text in [self.text] for table in self._tables]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         hidden = self._hidden.begin(tag, attrs)
@@ -141,8 +138,8 @@ class HtmlText(HTMLParser):
             self._titles.append("")
         elif tag == "br":
             self._break(LINE_BREAK)
-        elif tag == "meta":
-            self._refreshes = self._refreshes or _is_redirect(dict(attrs))
+        elif tag == "meta" and (dict(attrs).get("http-equiv") or "").lower() == "refresh":
+            self._refreshes = self._refreshes or bool(_REDIRECT.match(dict(attrs).get("content") or ""))
         elif tag == "img" and (shown := dict(attrs).get("alt")):
             self.handle_data(f" {shown} ")
         elif tag in BLOCKS:
@@ -224,11 +221,6 @@ class HtmlText(HTMLParser):
 
 def _break_around(block: str) -> str:
     return LINE_BREAK if block in ("li", "option", "tr") else PARAGRAPH_BREAK
-
-
-def _is_redirect(meta: Mapping[str, str | None]) -> bool:
-    is_refresh = (meta.get("http-equiv") or "").lower() == "refresh"
-    return is_refresh and _REDIRECT.match(meta.get("content") or "") is not None
 
 
 class _HiddenElements:
@@ -323,8 +315,10 @@ class _OpenTable:
         """Index of the first character after the head; None: the table has no head, or only a head."""
         rows = [row for row in self.rows if row.cells]
         data = list(dropwhile(lambda row: not row.has_data, rows))
-        if len(data) == len(rows) > 1 and _first_is_head(*rows):
-            del data[0]
+        if len(data) == len(rows) > 1:  # no row has only <th> cells
+            first, *others = rows
+            alike = all(row.cells == first.cells and row.has_digit for row in others)
+            data = others if alike and first.cells > 1 and not first.has_digit else data
         return data[0].start if data and data[0].start > self.start else None
 
 
@@ -335,9 +329,3 @@ class _Row:
     has_digit: bool = False
     has_data: bool = False
     """Whether a cell of the row is a <td> outside of <thead>."""
-
-
-def _first_is_head(first: _Row, *others: _Row) -> bool:
-    """Whether the first of a table's rows is its head, though it has a <td>; see `_OpenTable`."""
-    alike = all(row.cells == first.cells and row.has_digit for row in others)
-    return alike and first.cells > 1 and not first.has_digit

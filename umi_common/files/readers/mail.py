@@ -59,21 +59,17 @@ def read_mail(path: Path, content: bytes) -> tuple[dict[str, str], str]:
     Raises:
         RecursionError: If the parts of the mail are nested too deeply.
     """
-    mail = message_from_bytes(content, policy=_RAW)
-    return _headers(mail), _mail_text(path, mail)
+    return _read(path, message_from_bytes(content, policy=_RAW))
 
 
-def _headers(mail: Message[Any, Any]) -> dict[str, str]:
-    return {name: ", ".join(map(_decoded, mail.get_all(name, ()))) for name in HEADERS if mail[name]}
-
-
-def _mail_text(path: Path, mail: Message[Any, Any]) -> str:
+def _read(path: Path, mail: Message[Any, Any]) -> tuple[dict[str, str], str]:
+    headers = {name: ", ".join(map(_decoded, mail.get_all(name, ()))) for name in HEADERS if mail[name]}
     attached: list[str] = []
     body = _body(path, mail, attached)
-    lines = [f"{name}: {value}" for name, value in _headers(mail).items()]
+    lines = [f"{name}: {value}" for name, value in headers.items()]
     if attached:
         lines.append(f"Attachments: {', '.join(attached)}")
-    return "\n".join(lines) + f"\n\n{body}"
+    return headers, "\n".join(lines) + f"\n\n{body}"
 
 
 def _body(path: Path, part: Message[Any, Any], attached: list[str]) -> str:
@@ -81,32 +77,27 @@ def _body(path: Path, part: Message[Any, Any], attached: list[str]) -> str:
     kind = part.get_content_type()
     inner: Any = part.get_payload() if part.is_multipart() else None
     if inner is not None and part.get_content_maintype() == "message":
-        return "\n\n".join(_mail_text(path, each) for each in inner)
+        return "\n\n".join(_read(path, each)[1] for each in inner)
     if inner is not None:
         texts = [(each.get_content_type(), _body(path, each, attached)) for each in inner]
         return _one_of(texts) if kind == "multipart/alternative" else "\n\n".join(text for _, text in texts if text)
     is_text = part.get_content_maintype() in ("text", "multipart")  # a multipart without inner parts is read as text
     if not is_text or kind in _NOT_SHOWN or part.get_content_disposition() == "attachment":
-        attached += _file_names(part)
+        try:
+            name = _decoded(part.get_filename() or "")
+        except ValueError:  # the name cannot be decoded
+            name = kind
+        attached += [name] if name else []
         return ""
     text = _text(path, part)
     return HtmlText().read(text).text if kind == "text/html" else text
 
 
-def _file_names(part: Message[Any, Any]) -> list[str]:
-    """A list of the part's file name, or of its type if the name cannot be decoded; [] without a name."""
-    try:
-        name = part.get_filename()
-    except ValueError:
-        return [part.get_content_type()]
-    return [_decoded(name)] if name else []
-
-
 def _one_of(texts: Sequence[tuple[str, str]]) -> str:
-    """The plain text of several alternatives, else the first that is not blank, else "".
+    """Of several alternatives, as (type, text): the plain text, else the first that is not blank, else "".
 
     HTML with more than PAGE_WORDS times as many words is preferred: the plain text of many mails only says that the
-    mail is in HTML. `texts` is (type, text) of each alternative; a multipart counts as HTML.
+    mail is in HTML. A multipart counts as HTML.
     """
     written = [(kind, text) for kind, text in texts if text.strip()]
     plain, page = (

@@ -241,8 +241,7 @@ def _head(tables: Sequence[Table], at: int) -> str:
 def _pieces_with_tables(text: str, section: Span, tables: Sequence[Table], size: int) -> Iterator[Span]:
     """Cut a section into adjacent pieces of at most `size` characters, including a repeated head.
 
-    A table longer than `size` characters is cut into its head and its rows; the first row stays with the head if both
-    fit into `size`.
+    A table longer than `size` is cut into its head and its rows; the first row stays with the head if both fit.
     """
     at, end = section
     for table in tables[bisect_left(tables, (at,)) : bisect_left(tables, (end,))]:
@@ -262,11 +261,8 @@ def _pieces_with_tables(text: str, section: Span, tables: Sequence[Table], size:
 
 
 def _pieces(text: str, span: Span, size: int, level: int) -> Iterator[Span]:
-    """Cut a span into adjacent pieces of at most `size` characters.
-
-    A span that is too long is cut after each match of BREAKS[level]. Pieces that are still too long are cut by the next
-    levels, and at last after every `size` characters.
-    """
+    """Cut a span into adjacent pieces of at most `size` characters: after each match of BREAKS[level], pieces that are
+    still too long by the next levels, and at last after every `size` characters."""
     start, end = span
     if end - start <= size:
         yield span

@@ -18,7 +18,7 @@ TYPE_CHECKING = False  # not imported from `typing`, so that the process starts 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pypdf import PageObject, PdfReader
+    from pypdf import PageObject
 
 if __name__ == "__main__":
     sys.path[:] = sys.argv[1:]
@@ -59,14 +59,11 @@ def read_pdf(content: bytes, characters: int) -> dict[str, object]:
         left -= len(text or "")
         if left < 0:
             return {"error": f"its text has more than {characters} characters"}
-    return {"pages": pages, "bad": bad, "attached": _attached(reader)}
-
-
-def _attached(reader: PdfReader) -> list[str]:
     try:
-        return [_without_surrogates(name) for name in reader.attachments]
+        attached = [_without_surrogates(name) for name in reader.attachments]
     except Exception as error:  # noqa: BLE001  # pypdf raises many kinds of errors
-        return [f"with names that cannot be read ({_reason(error)})"]
+        attached = [f"with names that cannot be read ({_reason(error)})"]
+    return {"pages": pages, "bad": bad, "attached": attached}
 
 
 def _notes(page: PageObject) -> Iterator[str]:

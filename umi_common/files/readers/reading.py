@@ -224,17 +224,6 @@ def text_in(encoding: str, content: bytes, errors: str = "strict") -> str | None
         return None
 
 
-def _declared_text(content: bytes) -> str | None:
-    """The text of a page that is not valid UTF-8, by the encoding that it declares.
-
-    None if it declares no encoding, an encoding of _USUAL, or a wrong one.
-    """
-    declared = _DECLARED.search(content, 0, DECLARED_WITHIN)
-    name = "utf-8" if declared is None else declared[1].decode()
-    text = text_in(name, content, "replace")
-    return text if text is not None and name in text else None  # a wrong encoding would garble its own name in the text
-
-
 def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
     """The text of content that is not UTF-16 or UTF-32; arguments and errors as in `decoded_text`."""
     no_text = FileUnreadable(
@@ -245,8 +234,11 @@ def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        if declares and (declared := _declared_text(content)) is not None:
-            return declared
+        if declares and (declared := _DECLARED.search(content, 0, DECLARED_WITHIN)):
+            name = declared[1].decode()
+            read = text_in(name, content, "replace")
+            if read is not None and name in read:  # a wrong encoding would garble its own name in the text
+                return read
         text = content.decode("utf-8-sig", "replace")
     if 2 * text.count("\ufffd") < len(_NON_ASCII.findall(text)):  # most non-ASCII characters are valid: damaged UTF-8
         return text

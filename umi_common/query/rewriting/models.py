@@ -39,7 +39,7 @@ class Model:
         self.name = name
         self._complete = complete
         self._loop_thread = LoopThread("umi-async-llm")
-        self.acomplete = None if acomplete is None else functools.partial(_acomplete_text, acomplete)
+        self.acomplete = None if acomplete is None else functools.partial(_text_returned, acomplete)
 
     def complete(self, prompt: str) -> str:
         """The reply's text; blocks until the model has returned it.
@@ -94,7 +94,7 @@ def text_of(reply: Any) -> str:
     raise InputError(f"the LLM returned {type(reply).__name__}, which has no text; expected str")
 
 
-async def _acomplete_text(acomplete: Callable[[str], Awaitable[Any]], prompt: str) -> str:
+async def _text_returned(acomplete: Callable[[str], Awaitable[Any]], prompt: str) -> str:
     return text_of(await acomplete(prompt))
 
 
