@@ -125,12 +125,10 @@ class AssemblyPolicy:
         whole = isinstance(self.neighbours, (int, np.integer)) and not isinstance(self.neighbours, bool)
         if not whole or not 0 <= self.neighbours <= NEIGHBOURS_MAX:
             raise ConfigError(f"AssemblyPolicy.neighbours is {self.neighbours!r}; expected 0..{NEIGHBOURS_MAX}")
-        for name in ("kinds", "offset_keys"):
+        for name in ("kinds", "offset_keys") if self.kinds is not None else ("offset_keys",):
             names = getattr(self, name)
             if isinstance(names, str):
                 raise ConfigError(f"AssemblyPolicy.{name} is one string; expected a tuple of strings: ({names!r},)")
-            if names is None and name == "kinds":
-                continue
             listed = tuple(names) if isinstance(names, Iterable) else (None,)
             if not all(isinstance(each, str) for each in listed):
                 raise ConfigError(f"AssemblyPolicy.{name} is {names!r:.80}; expected a tuple of strings")

@@ -41,11 +41,11 @@ def bar(value: float, largest: float, colour: str) -> str:
 
 def arm_bars(hit: Hit, largest: Mapping[str, float]) -> str:
     """One line of HTML per arm: a bar, the rank and the raw score of the hit. `largest` is from `largest_scores`."""
-    lines = []
+    lines = ""
     for arm, signal in best_signals(hit).items():
         score_bar = bar(signal.score, largest[arm], ARM_COLOURS.get(arm, OTHER_COLOUR))
-        lines.append(f"<div class='umi-arm'>{score_bar} {escaped(stated(signal))}</div>")
-    return "".join(lines)
+        lines += f"<div class='umi-arm'>{score_bar} {escaped(stated(signal))}</div>"
+    return lines
 
 
 def place_of(chunk: Chunk) -> str:

@@ -12,13 +12,13 @@ that the decay raised:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.texts import hit_count, one_line, place
-from umi_common.types import Hit, SearchResult, Signal, Stage, Suppressed
+from umi_common.types import Hit, SearchResult, Signal, Stage
 
 MEASURES = {"lexical": "BM25", "dense": "cosine"}
 """Arm -> name of its score."""
@@ -144,28 +144,21 @@ def to_text(result: SearchResult, *, emphasis: tuple[str, str] = ("", ""), full:
         lines.append(f"  none is likely to answer the query: the best relevance is {best:.2f}, of 0 to 1")
     lines.extend(f"  also searched: {one_line(text)}" for text in result.query_variations)
     for hit, path in zip(result, steps(result), strict=True):
-        lines += _hit(hit, words, emphasis)
+        where = one_line(" · ".join(place(hit.chunk)))
+        lines += [
+            f"{hit.rank:>3}  {hit.score:.3f}  {one_line(hit.chunk.id)}" + (f"  [{where}]" if where else ""),
+            f"       {marked(excerpt(hit.chunk.text, words, 160), words, around=emphasis, written=str)}",
+            f"       {one_line(' · '.join(reasons(hit)))}",
+        ]
         if full:
             lines.append(f"       {rank_path(path)}")
     lines += ["  " + one_line(f"without {loss.part}: {loss.reason}; {loss.consequence}") for loss in result.degraded]
     if full:
-        lines += [*map(_left_out, result.suppressed), *map(_stage, result.trace)]
+        for out in result.suppressed:
+            by = "" if out.by is None else f", replaced by {out.by}"
+            lines.append("  " + one_line(f"left out: {out.id} ({in_words(out.reason)}{by})"))
+        for stage in result.trace:
+            lines.append(f"  {stage.name:<20} {stage.milliseconds:8.2f} ms  {one_line(decided(stage))}".rstrip())
     elif result.suppressed:
         lines.append(f"  left out: {len(result.suppressed)} (result.suppressed says why)")
     return "\n".join(lines)
-
-
-def _hit(hit: Hit, words: QueryWords, emphasis: tuple[str, str]) -> Iterator[str]:
-    where = one_line(" · ".join(place(hit.chunk)))
-    yield f"{hit.rank:>3}  {hit.score:.3f}  {one_line(hit.chunk.id)}" + (f"  [{where}]" if where else "")
-    yield f"       {marked(excerpt(hit.chunk.text, words, 160), words, around=emphasis, written=str)}"
-    yield f"       {one_line(' · '.join(reasons(hit)))}"
-
-
-def _left_out(suppressed: Suppressed) -> str:
-    by = "" if suppressed.by is None else f", replaced by {suppressed.by}"
-    return "  " + one_line(f"left out: {suppressed.id} ({in_words(suppressed.reason)}{by})")
-
-
-def _stage(stage: Stage) -> str:
-    return f"  {stage.name:<20} {stage.milliseconds:8.2f} ms  {one_line(decided(stage))}".rstrip()

@@ -127,13 +127,11 @@ class FaultyEmbedder:
         return vectors[:, :-1] if self._fault == "shape" else vectors[:-1]
 
     def _fails(self, texts: Sequence[str]) -> bool:
-        if self._fail_on is None:
-            return True
         if isinstance(self._fail_on, str):
             return any(self._fail_on in text for text in texts)
         if isinstance(self._fail_on, int):
             return self.calls == self._fail_on
-        return self._fail_on(texts)
+        return self._fail_on is None or self._fail_on(texts)
 
 
 class RateLimited(Exception):

@@ -263,12 +263,8 @@ class FaultyLLM:
             return self._heals_after is not None and self.calls > self._heals_after
 
 
-def _raises(_prompt: str) -> str:
-    raise SimulatedFault("the model's service is down")
-
-
 _REPLIES: dict[str, Callable[[str], str]] = {
-    "raises": _raises,
+    "raises": lambda _: _as_text(SimulatedFault("the model's service is down")),
     "refuses": lambda _: "I'm sorry, but I can't help with that request.",
     "empty": lambda _: " \n",
     "prose": lambda _: "The person you are looking for is probably Sarah, who works at Acme.",

@@ -193,7 +193,7 @@ def spans(
 
     for section, stop in pairwise(sorted({0, *section_starts, len(text)})):
         level, room = level_at.get(section, 0), size
-        if passage is not None:
+        if passage is not None:  # the section joins the passage before it, or ends it
             short, whole = is_short(passage[0], section), fits(passage[0], stop)
             ends_outer = outer < level > level_at.get(stop, 0) and is_short(section, stop)
             if short and not whole and _only_headings(text, passage, section_starts):
@@ -202,7 +202,7 @@ def spans(
                 yield from _stripped(text, passage)
                 passage = None
         for piece in _pieces_with_tables(text, (section, stop), tables, room):
-            if passage is not None and not fits(passage[0], piece[1]):
+            if passage is not None and not fits(passage[0], piece[1]):  # it ends here, or where its lead-ins begin
                 moves = passage[0] < lead_in and is_short(lead_in, passage[1]) and fits(lead_in, piece[1])
                 end = lead_in if moves else passage[1]
                 yield from _stripped(text, (passage[0], end))
