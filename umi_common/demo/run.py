@@ -156,25 +156,27 @@ def show_live_chroma(console: Console, store: HybridStore) -> None:
     with TemporaryDirectory(prefix="umi-demo-", ignore_cleanup_errors=True) as folder:
         client = chromadb.PersistentClient(folder, Settings(anonymized_telemetry=False))
         collection = client.create_collection("standard-library", embedding_function=None)
-        ids, texts = [chunk.id for chunk in chunks], [chunk.text for chunk in chunks]
-        collection.add(ids, embeddings=store.vectors(ids), documents=texts)
-        bm25 = BM25Okapi([text.lower().split() for text in texts])
+        _write(collection, chunks, store.vectors([chunk.id for chunk in chunks]))
+        bm25 = BM25Okapi([chunk.text.lower().split() for chunk in chunks])
         with ChromaStore(collection, default_embedder()) as live, DualRetriever(live) as umi:
             for question, added in CHROMA_QUESTIONS.items():
                 if added is not None:
-                    vectors: Any = default_embedder().embed_documents([added.text])
-                    collection.add([added.id], embeddings=vectors, documents=[added.text])
+                    _write(collection, [added], default_embedder().embed_documents([added.text]))
                     console.print(f"\n[dim]written to the collection by Chroma: {added.text}[/dim]")
                 scores = bm25.get_scores(question.lower().split())
                 vector = default_embedder().embed_queries([question])
                 found = {
                     "Chroma": collection.query(query_embeddings=vector, n_results=CHROMA_HITS)["ids"][0],
-                    "rank_bm25": [ids[row] for row in np.argsort(-scores, kind="stable")[:CHROMA_HITS]],
+                    "rank_bm25": [chunks[row].id for row in np.argsort(-scores, kind="stable")[:CHROMA_HITS]],
                     "umi over Chroma": umi.search(question, limit=CHROMA_HITS).ids,
                 }
                 console.print(f"\n[bold cyan]{escape(question)}[/bold cyan]")
                 for name, ids in found.items():
                     console.print(f"   {name:16}{escape(', '.join(ids))}", highlight=False)
+
+
+def _write(collection: Any, chunks: Sequence[Chunk], vectors: Any) -> None:
+    collection.add([chunk.id for chunk in chunks], embeddings=vectors, documents=[chunk.text for chunk in chunks])
 
 
 def _show_conversation(console: Console) -> None:
