@@ -19,7 +19,6 @@ from umi_common.protocols import RecallRequest
 from umi_common.stores.arrays import best_rows, distinct
 from umi_common.stores.chroma.side_index import SideIndex, SideSnapshot
 from umi_common.stores.dense.cosines import cosines
-from umi_common.stores.rows.metadata import allowed_rows
 from umi_common.stores.rows.rows import Rows
 from umi_common.stores.text_search import TextSearch
 from umi_common.stores.values import RecallTrace
@@ -54,7 +53,8 @@ def recall_pool(
     columns = None if request.where is None else side.columns()  # before the snapshot, whose rows it must hold
     snapshot = side.snapshot
     rows = snapshot.rows
-    allowed = allowed_rows(rows, columns, request.where, request.window)
+    passing = None if columns is None or request.where is None else columns.mask(request.where, len(rows))
+    allowed = rows.allowed(passing, request.window)
     search = TextSearch(request, trace, snapshot.lexical, rows, side.table, allowed, rows.decay(request))
     lexical = search.ranked()  # the lexical arm's best rows for each probe; None: it failed, or is not searched
     # References are found by names alone, not by shared rare terms (`rare`); see `stores.references`.

@@ -44,7 +44,6 @@ from umi_common.stores.chroma.records import (
 from umi_common.stores.chroma.side_index import SideIndex
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.query_embedder import query_vectors
-from umi_common.stores.rows.metadata import allowed_rows
 from umi_common.stores.rows.rows import DEAD_ROWS_MAX
 from umi_common.stores.values import Listing, RecallTrace
 from umi_common.types import Chunk, TimeRange
@@ -267,7 +266,7 @@ class ChromaStore(CollectionStore):
         side, tree = self._ready(), parse_filter(where)
         columns = None if tree is None else side.columns()  # before the rows, all of which it must hold
         rows = side.snapshot.rows
-        passing = allowed_rows(rows, columns, tree, window)
+        passing = rows.allowed(None if columns is None or tree is None else columns.mask(tree, len(rows)), window)
         return Listing(rows.ids, rows.seq + side.number * ROWS_MAX, rows.alive if passing is None else passing)
 
     def _around(self, ids: Sequence[str], reach: int) -> dict[str, list[Chunk]]:

@@ -94,16 +94,13 @@ class Quantised:
         A long scan is limited by memory bandwidth. It uses several threads, since several cores have more bandwidth.
         """
 
-        def product(codes: Int8Codes) -> Vectors:
-            return np.asarray(simsimd.cdist(codes, queries, metric="dot", out_dtype="float32"))
-
         threads = min(SCAN_THREADS_MAX, self.codes.nbytes // BYTES_A_THREAD)
         if threads < 2:
-            return np.ascontiguousarray(product(self.codes).T)
+            return _products(self.codes, queries)
         with ThreadPoolExecutor(threads - 1, "umi-scan") as pool:
             first, *others = np.array_split(self.codes, threads)
-            found = [pool.submit(product, codes) for codes in others]
-            return np.ascontiguousarray(np.concatenate([product(first), *[each.result() for each in found]]).T)
+            found = [pool.submit(_products, codes, queries) for codes in others]
+            return np.concatenate([_products(first, queries), *[each.result() for each in found]], axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +172,7 @@ def cosines(vectors: Vectors, queries: Vectors) -> Vectors:
     """(V, n) cosines of V unit queries with n unit vectors; 0 for a row of zeros. Each vector is read once."""
     if not vectors.size:
         return np.zeros((len(queries), len(vectors)), dtype=np.float32)
-    products = np.asarray(simsimd.cdist(vectors, queries, metric="dot", out_dtype="float32"))
-    return np.ascontiguousarray(products.T)
+    return _products(vectors, queries)
 
 
 def cosines_at(matrix: Vectors, rows: Ints, queries: Vectors) -> Floats:
@@ -186,6 +182,11 @@ def cosines_at(matrix: Vectors, rows: Ints, queries: Vectors) -> Floats:
         some = slice(start, start + GATHERED_AT_ONCE)
         scores[:, some] = cosines(matrix.take(rows[some], axis=0), queries)
     return scores
+
+
+def _products(rows: Vectors | Int8Codes, queries: Vectors | Int8Codes) -> Vectors:
+    """(V, n) inner products of V queries with n rows, n >= 1."""
+    return np.ascontiguousarray(np.asarray(simsimd.cdist(rows, queries, metric="dot", out_dtype="float32")).T)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

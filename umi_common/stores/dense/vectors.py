@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +76,10 @@ class VectorRows:
         name, rows, dim = facts[VECTORS]
         saved = SavedVectors(name, rows, dim, (arrays["vector sums"], arrays["code sums"]))
         vectors, codes = _map_rows(directory, saved)
+        both: tuple[npt.NDArray[Any], ...] = (vectors.view, codes.view)
+        for stored, sums in zip(both, saved.sums, strict=True):
+            if not np.array_equal(_sums(_bytes_of(stored), 0), sums):
+                raise ValueError("the saved vectors or their codes do not have their checksums")
         return cls(vectors, arrays["present"], QuantisedRows(codes, arrays["steps"], arrays["errors"]), saved)
 
     @property
@@ -127,7 +131,7 @@ class VectorRows:
         """
         self._saved = saved
         if saved is not None:
-            self._vectors, codes = _map_rows(directory, saved, checked=False)  # the files have room for more rows
+            self._vectors, codes = _map_rows(directory, saved)  # the files have room for more rows
             self.quantised.continue_in(codes)
 
 
@@ -154,21 +158,12 @@ def _append_rows(directory: Path, before: SavedVectors | None, vectors: Vectors,
     return SavedVectors(name, len(vectors), vectors.shape[1], (sums[0], sums[1]))
 
 
-def _map_rows(
-    directory: Path, saved: SavedVectors, *, checked: bool = True
-) -> tuple[Growing[np.float32], Growing[np.int8]]:
-    """Memory maps of the vectors and of the codes.
-
-    Args:
-        checked: Whether to compare the checksums, which reads both files once.
-
-    Raises:
-        OSError, ValueError: If the files are missing or are not what was saved.
-    """
+def _map_rows(directory: Path, saved: SavedVectors) -> tuple[Growing[np.float32], Growing[np.int8]]:
+    """Memory maps of the vectors and of the codes. Raises OSError or ValueError if a file is missing or too short."""
     folder = directory / FOLDER
     with (folder / saved.name).open("rb") as floats, (folder / f"{saved.name}{SUFFIXES[1]}").open("rb") as codes:
-        vectors = _mapped(floats, np.float32, saved, saved.sums[0] if checked else None)
-        return vectors, _mapped(codes, np.int8, saved, saved.sums[1] if checked else None)
+        shape = saved.dim, saved.rows
+        return Growing.mapped(floats, np.float32, *shape), Growing.mapped(codes, np.int8, *shape)
 
 
 def remove_others(directory: Path, saved: SavedVectors | None) -> None:
@@ -177,13 +172,6 @@ def remove_others(directory: Path, saved: SavedVectors | None) -> None:
         if saved is None or path.stem != saved.name:
             with suppress(OSError):
                 path.unlink()
-
-
-def _mapped(file: BinaryIO, dtype: Any, saved: SavedVectors, sums: Sums | None) -> Growing[Any]:
-    rows = Growing.mapped(file, dtype, saved.dim, saved.rows)
-    if sums is not None and not np.array_equal(_sums(_bytes_of(rows.view), 0), sums):
-        raise ValueError("the saved vectors or their codes do not have their checksums")
-    return rows
 
 
 def _bytes_of(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:

@@ -3,12 +3,9 @@
 In: chunks to store, and `RecallRequest`s. Out: pools, and chunks by id.
 
     hybrid       the store: every public method
-    opening      opens a store by its path
+    core         opens a store; ledger, indexes that follow the ledger, embedder and lock; commits and chunks
     directory    the writer's lock; checks which files a directory holds
-    core         ledger, indexes that follow the ledger, embedder and lock; commits and chunks
-    row_data     arrays by row number, and a snapshot of them
-    lazy_data    chunks, names and metadata columns, which are read when a search needs them
+    row_data     the data of a store by row: arrays and their snapshots; chunks, names and metadata, read when needed
     recall       one search: the best rows of both arms, and the pool made of them
-    care         status, verify, repair, rebuild, compact
-    reindex      changes the embedder or the analyzer of a closed store
+    care         status, verify, repair, rebuild, compact; reindex of a closed store
 """

@@ -1,4 +1,4 @@
-"""Status, verification, repair, rebuild and compaction of an open store."""
+"""Status, verification, repair, rebuild and compaction of an open store, and the reindexing of a closed one."""
 
 from __future__ import annotations
 
@@ -6,22 +6,32 @@ import heapq
 import os
 import zlib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from umi_common.embedders.cache import REPLIES, delete_cache
+from umi_common.config import EmbedderConfig, UmiConfig
+from umi_common.embedders import identity_of
+from umi_common.embedders.cache import REPLIES, VectorCache, delete_cache, document_cache
 from umi_common.embedders.sparse import forget_other_texts
 from umi_common.errors import LedgerDamaged
+from umi_common.protocols import Embedder
 from umi_common.stores.arrays import distinct
 from umi_common.stores.dense.vectors import remove_others
+from umi_common.stores.document_embedder import embedded, progress
 from umi_common.stores.embedded.core import Core
+from umi_common.stores.embedded.directory import check_directory, locked_for_writing
 from umi_common.stores.failpoints import failpoint
-from umi_common.stores.ledger.codec import Entry, checked
-from umi_common.stores.ledger.ledger import IDS_NAMED, Ledger
+from umi_common.stores.ledger.acknowledged import MarkFile
+from umi_common.stores.ledger.codec import Entry, checked, encode_vectors
+from umi_common.stores.ledger.file import FILE
+from umi_common.stores.ledger.history import Mark
+from umi_common.stores.ledger.ledger import IDS_NAMED, SET_META, Ledger
+from umi_common.stores.ledger.made_with import ANALYZER, EMBEDDER, analyzer_text, recorded
 from umi_common.stores.ledger.sqlite import DATABASE_ERRORS
 from umi_common.stores.lexical.file import drop
 from umi_common.stores.rows.rows import Rows
@@ -41,6 +51,8 @@ PROBLEMS_MAX = 10
 """Number of problems after which SQLite's integrity check stops."""
 DROP_CACHED_PAGES = "PRAGMA shrink_memory"
 """Empties the connection's page cache, so that the statements after it read the disk."""
+TEXTS_EMBEDDED_AT_ONCE = 2_000
+"""Number of texts that are read and embedded at a time; limits the memory for texts and vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,3 +307,65 @@ def compact(core: Core) -> None:
             delete_cache(core.directory / REPLIES)
             with core.ledger.reading() as connection:
                 forget_other_texts(core.directory, (text for _, text, _ in core.ledger.texts(connection)))
+
+
+def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None, *, show_progress: bool) -> None:
+    """See `HybridStore.reindex`."""
+    check_directory(directory, must_exist=True)
+    lock = locked_for_writing(directory)
+    mark_file = MarkFile(directory)
+    try:
+        with closing(Ledger(directory / FILE)) as ledger:
+            mark_file.check(mark_file.read(), ledger, _mark(ledger))
+            session = ledger.begin_session()
+            made_with = {} if config is None else recorded(ANALYZER, analyzer_text(config.analyzer))
+            if embedder is None:
+                ledger.set_meta(made_with)
+            else:
+                settings = (UmiConfig() if config is None else config).embedder
+                cache = document_cache(directory, identity_of(embedder), settings.cached_documents)
+                made_with |= recorded(EMBEDDER, embedder.name)
+                _embed_again(ledger, embedder, settings, cache, made_with, show_progress=show_progress)
+            if config is not None:
+                drop(directory)
+            mark = _mark(ledger)
+        # SQLite keeps the write-ahead log if another process is reading; then the mark must not say "closed".
+        mark_file.write(mark, session, closed=not ledger.log_bytes())
+    finally:
+        lock.release()
+
+
+def _mark(ledger: Ledger) -> Mark:
+    with ledger.reading() as connection:
+        return ledger.mark(connection)
+
+
+def _embed_again(
+    ledger: Ledger,
+    embedder: Embedder,
+    config: EmbedderConfig,
+    cache: VectorCache,
+    made_with: dict[str, str],
+    *,
+    show_progress: bool,
+) -> None:
+    """Replace all vectors, and store the settings `made_with`, in one transaction.
+
+    If it fails, the old vectors and settings stay; `cache` holds the new vectors so far.
+    """
+    dim: int | None = None
+    with ledger.transaction() as connection, progress(ledger.count(connection), show_progress) as advance:
+        stored = ledger.texts(connection)
+        while rows := list(islice(stored, TEXTS_EMBEDDED_AT_ONCE)):
+            heads, texts = [head for head, _, _ in rows], [text for _, text, _ in rows]
+            vectors = embedded([head.id for head in heads], texts, embedder, dim=dim, config=config, cache=cache)
+            dim = vectors.shape[1]
+            connection.executemany(
+                "INSERT OR REPLACE INTO vectors (seq, vector, checksum) VALUES (?, ?, ?)",
+                [(head.seq, *blob) for head, blob in zip(heads, encode_vectors(vectors), strict=True)],
+            )
+            advance(len(rows))
+        connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'epoch'")
+        connection.executemany(SET_META, made_with.items())
+        # Recorded as a commit, so that other processes notice the change.
+        ledger.record(connection, [b"embedder", embedder.name.encode()])

@@ -6,6 +6,8 @@ rows, which get other numbers when the indexes are built again.
 The indexes follow the ledger. A writer passes each commit to `Indexes.apply`. A process that has the store open
 read-only, or whose `apply` was interrupted, reads the new rows from the ledger before its next call.
 `Indexes.snapshot` is replaced as a whole, so a search sees one commit, and need not wait for a writer of its process.
+
+Stores that this process opens for writing in one directory share one `Core`. A `CoreHandle` is one use of it.
 """
 
 from __future__ import annotations
@@ -15,23 +17,30 @@ import threading
 from collections.abc import Sequence, Set
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
 
-from umi_common.config import AnalyzerConfig, EmbedderConfig, UmiConfig
-from umi_common.embedders import CallableEmbedder, identity_of
+import numpy as np
+
+from umi_common.config import AnalyzerConfig, EmbedderConfig, UmiConfig, check_settings
+from umi_common.embedders import CallableEmbedder, as_embedder, declared_dim, identity_of
 from umi_common.embedders.cache import document_cache
-from umi_common.errors import LedgerDamaged, ReindexRequired, StoreForked
+from umi_common.errors import ConfigError, LedgerDamaged, ReindexRequired, StoreForked, StoreLocked
 from umi_common.filters import Filter
 from umi_common.filters.tree import comparisons
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.calls import COMPUTE_SLOTS
-from umi_common.stores.embedded.directory import WriterLock
+from umi_common.runtime.forks import renew_in_child
+from umi_common.stores.batch_checks import checked_directory
+from umi_common.stores.embedded.directory import WriterLock, check_directory, locked_for_writing
 from umi_common.stores.embedded.row_data import RowData, StoreSnapshot
 from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import Entry, Head, encode_vectors, same_content
+from umi_common.stores.ledger.file import FILE
 from umi_common.stores.ledger.history import Change
 from umi_common.stores.ledger.ledger import Ledger
-from umi_common.stores.ledger.made_with import EMBEDDER, recorded, refuse_other_embedder
+from umi_common.stores.ledger.made_with import EMBEDDER, checked_config, model_of, recorded, refuse_other_embedder
 from umi_common.stores.query_embedder import QueryEmbedder
 from umi_common.stores.rows.rows import DEAD_ROWS_MAX, UNKNOWN, RowTable
 from umi_common.stores.search_counts import DirectoryCounter
@@ -191,14 +200,8 @@ class Core:
             self.indexes.read_columns(keys)
 
     def ready_to_write(self) -> None:
-        """Check that the store can be written. Called before every write.
-
-        Raises:
-            StoreClosed: After close().
-            StoreForked: See `ready`.
-            StoreReadOnly: If the store was opened with read_only=True.
-            StoreMoved: If the store's directory or file was deleted, renamed or replaced.
-        """
+        """Called before every write: raise StoreForked or an error of `Ledger.check_writable` if the store cannot be
+        written, and read the commits that the indexes lack."""
         self.check_not_forked()
         self.ledger.check_writable()
         self.indexes.follow()
@@ -334,7 +337,6 @@ class Core:
             steps.callback(self.query_embedder.close)
             if self._writer_lock is not None:
                 steps.callback(self._writer_lock.release)
-            steps.callback(self.mark_file.close)
             steps.callback(self._mark_closed)
             steps.callback(self.ledger.close)
             if not self.ledger.read_only:
@@ -346,3 +348,158 @@ class Core:
         """Record that the session is closed, if all its commits are copied from the write-ahead log into `umi.db`."""
         if self._session is not None and self.ledger.in_place() and not self.ledger.log_bytes():
             self.mark_file.write(self.indexes.snapshot.mark, self._session, closed=True)
+
+
+class _Shared:
+    """A core and the number of its handles. All handles of a directory that is open for writing share one core."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        """Held while the core is opened or closed. Reentrant, because garbage collection in the thread that holds the
+        lock may close a handle."""
+        self.core: Core | None = None
+        self.handles = 0
+        """Number of open handles, counting a handle that is being opened; guarded by `lock`."""
+
+    def release(self) -> None:
+        """Count one handle less; after the last handle, close the core."""
+        self.handles -= 1
+        core = self.core
+        if not self.handles and core is not None:
+            self.core = None  # closed handles keep this entry in `_registry`; its next opening needs a new core
+            core.close()
+
+
+class _Registry:
+    """Directories that this process has open for writing, by real path. An entry is removed with its last handle."""
+
+    def __init__(self) -> None:
+        # Calls `_renew` now, and again in each forked child: it cannot use the parent's stores, nor a lock that another
+        # thread held.
+        renew_in_child(self, _Registry._renew)
+
+    def _renew(self) -> None:
+        self._entries: WeakValueDictionary[str, _Shared] = WeakValueDictionary()
+        self._lock = threading.RLock()
+
+    def entry(self, path: str) -> _Shared:
+        """The entry of a directory; a new one if there is none, or if the open ledger is no longer at this path."""
+        with self._lock:
+            shared = self._entries.get(path)
+            core = None if shared is None else shared.core
+            if shared is None or (core is not None and not core.ledger.in_place()):
+                shared = self._entries[path] = _Shared()
+            return shared
+
+
+_registry = _Registry()
+
+
+class CoreHandle:
+    """One use of an open core. The core is closed when the last of its handles is closed."""
+
+    def __init__(self, core: Core, shared: _Shared) -> None:
+        self.core = core
+        self.closed = False
+        self._shared = shared
+
+    def close(self) -> None:
+        """Close the handle; a second call does nothing."""
+        if self.closed or self.core.forked:
+            return
+        self.closed = True
+        with self._shared.lock:  # another thread that opens the directory waits until the core is closed
+            self._shared.release()
+
+
+def open_core(
+    path: str | os.PathLike[str] | None, embedder: Any, config: UmiConfig | None, *, read_only: bool
+) -> CoreHandle:
+    """See `HybridStore.open`."""
+    check_settings(config)
+    if path is None and read_only:
+        raise ConfigError("a store in memory is always new; read_only needs a path")
+    directory = None if path is None else checked_directory(path)
+    shared = _Shared() if directory is None or read_only else _registry.entry(os.path.realpath(directory))
+    with shared.lock:
+        shared.handles += 1  # first, because garbage collection may close the last other handle during the opening
+        try:
+            if shared.core is None:
+                shared.core = _opened(directory, embedder, config, read_only=read_only)
+            else:
+                # Without a config, the open store's config names the model. If it is not the default config, the error
+                # below is about the config, not about the model.
+                wanted = shared.core.config if config is None else config
+                _refuse_other_settings(shared.core, model_of(shared.core.ledger, embedder, wanted), config)
+            return CoreHandle(shared.core, shared)
+        except BaseException:
+            shared.release()
+            raise
+
+
+def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | None) -> None:
+    """Raise StoreLocked if the open store has another embedder than `embedder`, or another config than `config`.
+
+    Args:
+        config: None: the default config with the store's analyzer, as for a store that is not open yet.
+    """
+    where = f"{core.directory} is open in this process"
+    if embedder.name != core.embedder.name:
+        raise StoreLocked(
+            f"{where} with embedder {core.embedder.name!r}, not {embedder.name!r}; close that store first, or open "
+            "this one with the same embedder"
+        )
+    wanted = checked_config(core.ledger, config)
+    if wanted != core.config:
+        other = [name for name, value in wanted if value != getattr(core.config, name)]
+        raise StoreLocked(
+            f"{where} with another config ({', '.join(other)}); close that store first, open this one with "
+            "the same settings (config=store.config), or call store.reconfigure()"
+        )
+
+
+def _refuse_other_dimension(core: Core) -> None:
+    """Raise ReindexRequired if the store holds vectors of another dimension than the embedder's.
+
+    If an embedder's name is only that of a class or function (`named` is false), the name may stand for another model
+    now. Such an embedder embeds one word, and the dimension of this vector is compared; if it fails, nothing is raised.
+    """
+    if core.dim is None:
+        return
+    embedder = core.embedder
+    dim = declared_dim(embedder)
+    if isinstance(embedder, CallableEmbedder) and not embedder.named:
+        seconds = core.config.recall.embedder_timeout_seconds
+        (vector,) = core.query_embedder.embed_each(["dimension"], seconds, 0)
+        if isinstance(vector, np.ndarray):  # not an error: searches report that the model fails, and use BM25 alone
+            dim = len(vector)
+    if dim not in (None, core.dim):
+        raise ReindexRequired(
+            f"{core.directory} holds vectors of {core.dim} dimensions and embedder {embedder.name!r} gives {dim}; open "
+            "it with the model that made it, or embed everything again: HybridStore.reindex(path, embedder=...)"
+        )
+
+
+def _opened(directory: Path | None, embedder: Any, config: UmiConfig | None, *, read_only: bool) -> Core:
+    """Open a core: check and lock the directory, open the ledger, check the config and the embedder.
+
+    If a step fails, the lock is released and the ledger is closed.
+    """
+    lock = None
+    with ExitStack() as undo:
+        if directory is not None:
+            check_directory(directory, must_exist=read_only)
+            if not read_only:
+                if not (directory / FILE).exists():
+                    as_embedder(embedder, config)  # raises before a wrong name leaves an empty store
+                lock = locked_for_writing(directory)
+                undo.callback(lock.release)
+        ledger = Ledger(None if directory is None else directory / FILE, read_only=read_only)
+        undo.callback(ledger.close)
+        settings = checked_config(ledger, config)
+        model = model_of(ledger, embedder, settings)
+        refuse_other_embedder(ledger, model)
+        core = Core(directory, ledger, lock, model, settings)
+        _refuse_other_dimension(core)
+        undo.pop_all()
+    return core

@@ -40,10 +40,8 @@ from umi_common.stores.batch_checks import (
 )
 from umi_common.stores.chroma.chroma_import import Drift, Imported, drift, import_collection
 from umi_common.stores.embedded import care
-from umi_common.stores.embedded.core import Core
-from umi_common.stores.embedded.opening import CoreHandle, open_core
+from umi_common.stores.embedded.core import Core, CoreHandle, open_core
 from umi_common.stores.embedded.recall import recall_pools, search_lexical
-from umi_common.stores.embedded.reindex import reindex
 from umi_common.stores.ledger.codec import encode
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.query_embedder import with_error, with_vectors
@@ -128,7 +126,7 @@ class HybridStore(BaseStore):
         if embedder is None and config is None:
             raise ConfigError("reindex() needs embedder=, to embed every text again, or config=, for its analyzer")
         model = None if embedder is None else as_embedder(embedder)
-        reindex(checked_directory(path), model, config, show_progress=show_progress)
+        care.reindex(checked_directory(path), model, config, show_progress=show_progress)
 
     def add(
         self,

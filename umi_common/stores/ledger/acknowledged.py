@@ -54,7 +54,6 @@ class MarkFile:
     def __init__(self, directory: Path | None) -> None:
         self._path = None if directory is None else directory / MARK
         self._inode = None if directory is None else inode_of(directory)
-        self._handle: int | None = None
 
     def read(self) -> Acknowledged:
         """The record. If the file cannot be read, `Acknowledged()`, which `check` accepts."""
@@ -69,7 +68,7 @@ class MarkFile:
         return Acknowledged()
 
     def refuse_foreign_log(self, database: Path) -> None:
-        """Raise if the write-ahead log belongs to another database: SQLite would write its pages into this one.
+        """Raise LedgerDamaged if the write-ahead log is another database's: SQLite would write its pages into this one.
 
         Called before the ledger is opened. The list of the sessions' names is read twice: from `umi.db` with the log,
         and from `umi.db` alone. Nothing is compared if the first list is empty: early versions of umi wrote no names.
@@ -78,9 +77,6 @@ class MarkFile:
           it is not.
         - If the record names the newest session of the first list, its name was copied into `umi.db`. So it must be the
           newest name of the second list, too.
-
-        Raises:
-            LedgerDamaged: If the log belongs to another database; no file was changed.
         """
         wal = database.with_name(f"{database.name}-wal")
         if not wal.exists() or not wal.stat().st_size:
@@ -136,15 +132,12 @@ class MarkFile:
         if self._path is None:
             return
         body = json.dumps(asdict(Acknowledged(mark, session, closed)))
+        content = f"{body} {zlib.crc32(body.encode())}".ljust(SIZE).encode()
         with suppress(OSError):  # on a full disk there is no record; the acknowledged write is valid without it
             # A directory that replaced the store's gets no record: its inode is another one.
-            if self._handle is None and inode_of(self._path.parent) == self._inode:
-                self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
-            if self._handle is not None:
-                os.lseek(self._handle, 0, os.SEEK_SET)
-                os.write(self._handle, f"{body} {zlib.crc32(body.encode())}".ljust(SIZE).encode())
-
-    def close(self) -> None:
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
+            if inode_of(self._path.parent) == self._inode:
+                handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
+                try:
+                    os.write(handle, content)
+                finally:
+                    os.close(handle)

@@ -67,10 +67,7 @@ from this ledger. Ledgers of early versions lack the table until their next writ
 
 def create_file(directory: Path) -> None:
     """Create an empty ledger in `directory`. The file is renamed to umi.db when complete, so an error leaves no umi.db.
-
-    Raises:
-        StoreFull: If the disk or a file-size limit refused the write.
-    """
+    Raises StoreFull if the disk or a file-size limit refused the write."""
     unfinished = directory / f"{FILE}.new"
     for leftover in directory.glob(f"{FILE}.new*"):
         leftover.unlink()
@@ -95,12 +92,7 @@ def open_in_memory() -> sqlite3.Connection:
 
 
 def open_file(path: Path) -> sqlite3.Connection:
-    """Open the writing connection to the file at `path`.
-
-    Raises:
-        LedgerDamaged, NotAStore, StoreError: See `check_identity`.
-        sqlite3.Error: If SQLite cannot open the file, or if it is not a SQLite file.
-    """
+    """Open the writing connection to the file at `path`. Raises the errors of `check_identity` and of SQLite."""
     connection = connect(path)
     try:
         check_identity(connection, path)
@@ -118,15 +110,11 @@ def open_file(path: Path) -> sqlite3.Connection:
 
 
 def reading_connection(path: Path, location: Location, options: str = "mode=rw") -> sqlite3.Connection:
-    """Open a connection that refuses writes.
+    """Open a connection that refuses writes. Raises StoreMoved, and the errors of `check_identity`.
 
     Args:
         location: Location of the file when the ledger was opened.
         options: Query part of SQLite's file URI; "mode=rw" in the process that writes.
-
-    Raises:
-        StoreMoved: If another file is at `path` now.
-        NotAStore, LedgerDamaged, StoreError: See `check_identity`.
     """
     connection = connect(path, options)
     try:
@@ -160,10 +148,8 @@ def check_identity(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Write a directory's entries to the disk (fsync), so that files created or renamed in it outlast a power failure.
-
-    Does nothing on a system that cannot sync a directory.
-    """
+    """Write a directory's entries to the disk (fsync), so that files created or renamed in it outlast a power failure;
+    does nothing on a system that cannot sync a directory."""
     with suppress(OSError):  # Windows cannot open a directory as a file
         handle = os.open(directory, os.O_RDONLY)
         try:

@@ -44,7 +44,6 @@ class _Process:
 
     def __init__(self) -> None:
         self.readers: WeakSet[FollowedFile] = WeakSet()
-        self._renew()
         renew_in_child(self, _Process._renew)
 
     def _renew(self) -> None:
@@ -102,12 +101,7 @@ class FollowedFile:
             _process.readers.add(self)
 
     def version(self) -> tuple[int, int]:
-        """Two numbers that change whenever another process has committed.
-
-        Raises:
-            StoreMoved, StoreReadOnly: See `Ledger.version`.
-            StoreClosed: After close().
-        """
+        """See `Ledger.version`."""
         with self._lock:
             self._check_open()
             self._location.check()
@@ -185,11 +179,7 @@ class FollowedFile:
             return connection
 
     def _release(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
-        """Take a connection back; returns whether the file stayed unchanged while it was in use.
-
-        Args:
-            error: The exception that ended the use; None: there was none.
-        """
+        """Take a connection back after a use that `error` has ended; returns whether the file stayed unchanged."""
         with self._lock:
             current = self._in_use.pop(connection) == self._openings and not self._closed
             if connection.in_transaction:
@@ -252,7 +242,7 @@ class FollowedFile:
             raise StoreLocked(f"{self._path} is being read in this process; open it for writing afterwards")
 
     def close(self) -> None:
-        """Close the idle connections now; a connection in use is closed when it is released."""
+        """Close the idle connections now, and each other one when it is released."""
         with self._lock:
             self._closed = True
             self._close_connections()

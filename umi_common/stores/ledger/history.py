@@ -54,10 +54,8 @@ class Change:
 
 
 def commit_mark(connection: sqlite3.Connection, which: str = "ORDER BY number DESC", *parameters: int) -> Mark:
-    """The mark, with epoch 0, of the first commit that the SQL `which` selects, by default the newest.
-
-    `Mark()` if there is no such commit, or if the ledger keeps no history.
-    """
+    """The mark, with epoch 0, of the first commit that the SQL `which` selects; `Mark()` if there is none, or if the
+    ledger keeps no history."""
     select = f"SELECT seq, deletion, number, digest FROM commits {which} LIMIT 1"
     try:
         row = connection.execute(select, parameters).fetchone()
@@ -80,11 +78,7 @@ def sessions_of(connection: sqlite3.Connection) -> list[str]:
 
 
 def last_number(connection: sqlite3.Connection, table: str) -> int:
-    """The largest sequence number that a row of the table ever had; 0: the table never had a row.
-
-    Raises:
-        LedgerDamaged: If SQLite's record of this number is not a whole number.
-    """
+    """The largest sequence number that a row of the table ever had; 0: the table never had a row."""
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
     return 0 if row is None else whole_number(row[0], f"the last number given in {table!r}")
 

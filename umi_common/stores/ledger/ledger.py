@@ -130,7 +130,7 @@ class Ledger:
                 self._writer.close()
 
     def in_place(self) -> bool:
-        """Whether the path still names the opened directory and file; always True in memory and with `read_only`."""
+        """Whether the path still names the opened file; always True in memory and with `read_only`."""
         return self._location is None or self._location.unchanged()
 
     def check_location(self) -> None:
@@ -191,11 +191,8 @@ class Ledger:
             connection.executemany(SET_META, values.items())
 
     def record(self, connection: sqlite3.Connection, contents: Iterable[bytes]) -> Mark:
-        """Append a commit to the history, in the transaction of `connection`; returns its mark.
-
-        Args:
-            contents: The changes of the commit as bytes, which enter the rolling digest in this order.
-        """
+        """Append a commit to the history, in the transaction of `connection`; returns its mark. `contents` are its
+        changes as bytes, which enter the rolling digest in this order."""
         mark = self.mark(connection).next(contents)
         row = (mark.commit, mark.seq, mark.deletion, bytes.fromhex(mark.digest))
         connection.execute("INSERT INTO commits VALUES (?, ?, ?, ?)", row)
@@ -230,13 +227,11 @@ class Ledger:
 
     @contextmanager
     def _cut_log_of_failure(self) -> Iterator[None]:
-        """If SQLite fails in the block, cut the write-ahead log to its length before.
+        """If SQLite fails in the block, which ends with its commit, cut the write-ahead log to its length before.
 
         SQLite keeps the bytes of a write that failed for lack of space. They would fill the disk, so that no later
-        write, compact() or close() could copy the log into the file and empty it.
-
-        The block ends with its commit, so that no committed bytes are cut. Nothing is cut if another program has the
-        lock: its commits may have lengthened the log.
+        write, compact() or close() could empty the log. Nothing is cut if another program has the lock: its commits may
+        have lengthened the log.
         """
         before = self.log_bytes()
         try:
@@ -306,12 +301,9 @@ class Ledger:
     def vectors(self, connection: sqlite3.Connection, *, after: int = 0, expected: int) -> Vectors:
         """(n, dim) vectors of the chunks with a sequence number above `after`, by rising number; (0, 0) if n is 0.
 
-        Args:
-            expected: The number of these chunks.
-
         Raises:
             LedgerDamaged: If a vector is not what was written (the message names chunks), if vectors have different
-                dimensions, if the sequence numbers do not rise, or if n is not `expected`.
+                dimensions, if the sequence numbers do not rise, or if n is not `expected`, the number of these chunks.
         """
         rows = connection.execute("SELECT seq, vector, checksum FROM vectors WHERE seq > ? ORDER BY seq", (after,))
         found, last = Growing(np.float32, 0), after
@@ -332,7 +324,7 @@ class Ledger:
         return found.view
 
     def _vectors_damaged(self, connection: sqlite3.Connection) -> LedgerDamaged:
-        """The error about damaged vectors. It states their number, the first ids of their chunks, and what to do."""
+        """The error about damaged vectors."""
         damaged = set(self.damaged_vectors(connection))
         ids = [head.id[:80] for head, _, _ in self.texts(connection) if head.seq in damaged]
         return LedgerDamaged(
@@ -440,13 +432,11 @@ class Ledger:
         return self.retry_read(read)
 
     def begin_session(self) -> str:
-        """Start a session of writing, which lasts until the writer closes the ledger. Stores the session's random name.
-
-        If the ledger keeps no history, or its history lacks writes, a new history is started.
+        """Store the random name of a session of writing, which lasts until the writer closes the ledger. If the ledger
+        keeps no history, or its history lacks writes, a new history is started.
 
         Returns:
-            The session's name if it was copied from the write-ahead log into `umi.db`; "" if a reading process
-            prevented the copy.
+            The name if it was copied from the write-ahead log into `umi.db`; "" if a reader prevented the copy.
         """
         session = secrets.token_hex(8)
         with self.transaction() as connection:
@@ -467,11 +457,8 @@ class Ledger:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one SELECT, which no other thread uses during the block.
-
-        Raises:
-            ChangedWhileRead: At the end of the block, if another process changed the file during the block.
-        """
+        """A connection for one SELECT, for this thread alone. The end of the block raises ChangedWhileRead if another
+        process changed the file during the block."""
         if self._readers is not None:
             with sqlite_errors(self.path), self._readers.connection() as connection:
                 yield connection
@@ -493,11 +480,7 @@ class Ledger:
                     connection.execute("COMMIT")
 
     def retry_read(self, read: Callable[[], Result]) -> Result:
-        """The result of `read`, which is called again if another process changed the file while it ran.
-
-        Raises:
-            ChangedWhileRead: If the file changed during every call of `read` for BUSY_SECONDS.
-        """
+        """The result of `read`. Repeated for at most BUSY_SECONDS if another process changed the file meanwhile."""
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:
@@ -524,8 +507,7 @@ class Ledger:
     def compact(self) -> None:
         """Free the disk space of deleted rows; remove all rows of `deletions`, and all rows of `commits` but the last.
 
-        While a reader still reads an older state, the space is not freed. If this lasts for READER_SECONDS, a warning
-        is logged.
+        If a reader reads an older state for READER_SECONDS, the space is not freed, and a warning is logged.
         """
         with self.transaction() as connection:
             connection.execute(HISTORY)
@@ -550,11 +532,8 @@ class Ledger:
         return not busy
 
     def check_id_index(self, connection: sqlite3.Connection) -> None:
-        """Look up every row in SQLite's index of ids, which takes some 0.1 s for 100,000 rows.
-
-        Raises:
-            LedgerDamaged: If the table or the index has lost rows.
-        """
+        """Look up every row in SQLite's index of ids; raise LedgerDamaged if the table or the index has lost rows. It
+        takes some 0.1 s for 100,000 rows."""
         rows, found = connection.execute(LOOK_UP_EVERY_ID).fetchone()
         stated = self.count(connection)
         if rows != stated:

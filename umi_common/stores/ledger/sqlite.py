@@ -123,13 +123,10 @@ def insert(connection: sqlite3.Connection, table: str, columns: str, rows: Itera
 
 
 class Location:
-    """Identity (device and inode) of a file and of its directory, as they were when the store was opened.
+    """Identity (device and inode) of a file and of its directory when the store was opened. Raises StoreMoved if there
+    is no such file.
 
-    An open file stays writable after the file or its directory was deleted or renamed. Later writes would then be lost,
-    or would be at a path that nobody opens.
-
-    Raises:
-        StoreMoved: If there is no such file.
+    An open file stays writable after it or its directory was deleted or renamed, but no store would find the writes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -163,7 +160,7 @@ class ConnectionPool:
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection that no other thread uses during the block. Raises StoreClosed after close()."""
+        """A connection for this thread alone. Raises StoreClosed after close()."""
         if self._closed.is_set():
             raise StoreClosed("the store is closed; open it again")
         try:

@@ -5,13 +5,12 @@ In: texts, each with the number of its row, and queries. Out: the best rows, and
     index        the index: update, search, score, save, load
     analyzer     text to terms
     languages    the language of a text, its function words, the letters and the stemmer of each script
-    numbers_in_text, numbers_in_tokens
-                 common forms of numbers and codes: in a text, before it is split; of one token, with its codes
-    spellings    other spellings of words: without accents, one edit away
+    numbers_in_text
+                 common forms of numbers and codes
     vocabulary   texts to term codes, for indexing
     segment      the postings of a range of rows
     corpus       one state of the index: segments and their statistics; the state after a write
-    expansion    adds to a query's terms those in other languages, spellings and forms
+    spellings    adds to a query's terms those in other languages, spellings and forms
     bm25         the formula with its variants, a query's terms in one corpus, scores of rows and of sources
     top_k        the best rows, exactly
     file         the index on disk

@@ -2,8 +2,8 @@
 
 A text is normalised by NFKC and put into lower case. Words of any script are stemmed by the Snowball stemmer of the
 script. Codes, such as AC-12 and asyncio.wait_for, are indexed whole and in parts, numbers also in the common forms of
-`numbers_in_text` and `numbers_in_tokens`. Scripts without spaces give character bigrams or trigrams, and each emoji is
-a term. One-character tokens are kept; there are no stop words unless the caller gives some.
+`numbers_in_text`. Scripts without spaces give character bigrams or trigrams, and each emoji is a term. One-character
+tokens are kept; there are no stop words unless the caller gives some.
 
     "Mel's AC-12 uses asyncio.wait_for"  ->  mel s  ac 12 ac12  use  asyncio wait for waitfor asynciowaitfor
 """
@@ -25,13 +25,7 @@ from umi_common.errors import ConfigError
 from umi_common.number_names import DIGITS_OF
 from umi_common.runtime.forks import cached_property
 from umi_common.stores.lexical import languages, numbers_in_text
-from umi_common.stores.lexical.numbers_in_tokens import (
-    codes_of_token,
-    common_terms,
-    segments_of,
-    signs,
-    with_decimal_point,
-)
+from umi_common.stores.lexical.numbers_in_text import codes_of_token, common_terms, segments_of
 
 ANALYZER_VERSION = 22
 """Part of the fingerprint of an analyzer; raised with every change of the rules that make terms."""
@@ -197,9 +191,9 @@ class Analyzer:
         if piece.startswith(numbers_in_text.WHOLE):
             return (piece[1:],)
         if "," in piece:
-            piece = with_decimal_point(piece)
+            piece = numbers_in_text.with_decimal_point(piece)
         tokens = _ASCII_TOKEN.findall(piece) if piece.isascii() else self._unicode_token.findall(piece)
-        return (*chain.from_iterable(map(self.analyse_token, tokens)), *signs(piece))
+        return (*chain.from_iterable(map(self.analyse_token, tokens)), *numbers_in_text.signs(piece))
 
     def stems_of(self, pieces: Sequence[str]) -> list[str]:
         """The term of each piece that is one plain ASCII word, stemmed in one call; "" for every other piece."""
@@ -234,9 +228,11 @@ class Analyzer:
         terms: list[str] = []
         for piece in languages.PIECES.finditer(token):
             if piece.lastgroup == "bigrams":
-                terms += _character_terms(piece[0])
+                terms += _grams(piece[0], 2)
+                # A Chinese character is also a term alone, because it may be a word.
+                terms += languages.HAN.findall(piece[0]) if len(piece[0]) > 1 else ()
             elif piece.lastgroup == "syllables":
-                terms += _syllable_terms(piece[0])
+                terms += _grams(piece[0], _SYLLABLE_LENGTH)
             else:
                 terms += self._word_terms(piece[0])
         return tuple(terms)
@@ -360,15 +356,6 @@ def _camel_case_parts(word: str) -> list[str]:
     return [word] if word.isalpha() else _DIGITS.findall(word)
 
 
-def _character_terms(run: str) -> list[str]:
-    """The bigrams of characters, and each Han character alone, because one character may be a word."""
-    if len(run) == 1:
-        return [run]
-    return [run[i : i + 2] for i in range(len(run) - 1)] + languages.HAN.findall(run)
-
-
-def _syllable_terms(run: str) -> list[str]:
-    """Each sequence of _SYLLABLE_LENGTH code points; a shorter run as it is."""
-    if len(run) <= _SYLLABLE_LENGTH:
-        return [run]
-    return [run[i : i + _SYLLABLE_LENGTH] for i in range(len(run) - _SYLLABLE_LENGTH + 1)]
+def _grams(run: str, length: int) -> list[str]:
+    """Each sequence of `length` code points; a shorter run as it is."""
+    return [run[i : i + length] for i in range(max(1, len(run) - length + 1))]

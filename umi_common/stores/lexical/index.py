@@ -11,6 +11,7 @@ import copy
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -28,10 +29,9 @@ from umi_common.stores.lexical import file
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
 from umi_common.stores.lexical.bm25 import QueryTerms, RowScorer, Term
 from umi_common.stores.lexical.corpus import Corpus, with_texts, without_dead_rows, without_rows
-from umi_common.stores.lexical.expansion import QueryExpander
 from umi_common.stores.lexical.languages import NOT_FOUND, differ
 from umi_common.stores.lexical.segment import Int32s, ranges, running
-from umi_common.stores.lexical.spellings import Spellings
+from umi_common.stores.lexical.spellings import QueryExpander, Spellings
 from umi_common.stores.lexical.top_k import LexicalHits, SearchLimits, top_k
 from umi_common.stores.lexical.vocabulary import Vocabulary
 from umi_common.stores.rows.rows import Mask
@@ -63,16 +63,8 @@ class Snapshot:
         self.corpus = corpus
         self._analyzer = analyzer
         self._spellings = spellings
-        self._scorers: dict[LexicalConfig, RowScorer] = {}
-
-    def row_scorer(self, config: LexicalConfig) -> RowScorer:
-        """The scorer of rows, and of their sources, under a configuration."""
-        known = self._scorers.get(config)
-        if known is None:
-            if len(self._scorers) >= CONFIGS_KEPT:
-                self._scorers.clear()
-            known = self._scorers.setdefault(config, RowScorer(self.corpus, config))
-        return known
+        self.row_scorer = lru_cache(CONFIGS_KEPT)(partial(RowScorer, corpus))
+        """Returns the scorer of rows, and of their sources, under a configuration."""
 
     def weighted_terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
         """The distinct terms of a query, each with its weight; see `QueryExpander.weighted_terms`."""

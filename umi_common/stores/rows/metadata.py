@@ -12,7 +12,6 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from difflib import get_close_matches
-from functools import reduce
 from itertools import islice
 from typing import Any
 
@@ -24,8 +23,8 @@ from umi_common.filters import And, Comparison, Filter, Or, holds, identity
 from umi_common.filters.tree import ORDERINGS, comparisons, same_kind
 from umi_common.pool import Ints
 from umi_common.stores.arrays import Growing
-from umi_common.stores.rows.rows import Mask, Rows
-from umi_common.types import Metadata, MetadataValue, TimeRange
+from umi_common.stores.rows.rows import Mask
+from umi_common.types import Metadata, MetadataValue
 
 NO_VALUE = 0
 """Code of None, and of the rows that lack the key."""
@@ -52,23 +51,6 @@ NO_VALUES = b"[null]"
 _PLAIN = frozenset({str, int, float})
 """Types whose values are their own `filters.identity`, the key by which equal values are one. It differs from the value
 for booleans, because True == 1, and for lists. Calling it for the types here, too, would double the time of `add`."""
-
-
-def allowed_rows(
-    rows: Rows, columns: MetadataColumns | None, where: Filter | None, window: TimeRange | None
-) -> Mask | None:
-    """(n,) whether each row is living and passes the filter and the time range; None: all rows do.
-
-    Args:
-        columns: The metadata of at least these rows; may be None if there is no filter.
-    """
-    masks = [] if rows.living == len(rows) else [rows.alive]
-    if window is not None:
-        masks.append(rows.within(window))
-    if where is not None:
-        assert columns is not None
-        masks.append(columns.mask(where, len(rows)))
-    return reduce(np.logical_and, masks) if masks else None
 
 
 class MetadataColumns:

@@ -10,6 +10,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import repeat
 
 import numpy as np
@@ -201,6 +202,15 @@ class Rows:
         if window.end is not None:
             inside &= self.time < microseconds(window.end)
         return inside
+
+    def allowed(self, passing: Mask | None, window: TimeRange | None) -> Mask | None:
+        """(n,) whether each row is living, is in the mask `passing` and has a time in the window; None: all rows do."""
+        masks = [] if self.living == len(self) else [self.alive]
+        if window is not None:
+            masks.append(self.within(window))
+        if passing is not None:
+            masks.append(passing)
+        return reduce(np.logical_and, masks) if masks else None
 
     def decay(self, request: RecallRequest) -> Floats | None:
         """(n,) factors of decay; None: decay is off."""
