@@ -30,17 +30,17 @@ from umi_common.ranking.fusion import merge_rrf
 from umi_common.runtime.calls import Body, adrive, drive, run_together
 from umi_common.runtime.closing import Closing
 from umi_common.runtime.workers import Workers
-from umi_common.search.components import Components
 from umi_common.search.extra_arms import Arm, ExtraArms, listed_arms
 from umi_common.search.pipeline import context_body, search_body
-from umi_common.search.reorder.rerank import Reranking, as_reranker
 from umi_common.search.request import (
+    Components,
     SearchOptions,
     SearchRequest,
     SharedOptions,
     refuse_unknown_options,
     refuse_unlisted,
 )
+from umi_common.search.rerank import Reranking, as_reranker
 from umi_common.search.trace import log
 from umi_common.stores.batch_checks import check_store
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
-from umi_common.ranking.rare_terms import LEAD, with_rare_terms
+from umi_common.ranking.fusion import LEAD, with_rare_terms
 
 SCORE = st.floats(0, 1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore
-from umi_common.search.reorder.lookup.names import names_defined, program_names_in
+from umi_common.search.reorder.names import names_defined, program_names_in
 
 MANUAL = {
     "synopsis": "git grep - search in files\n\nSYNOPSIS\ngit grep [-a | --text] [--heading] [--break]\n"

@@ -6,7 +6,7 @@ import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore
 from umi_common.query.answer_forms import form_asked
-from umi_common.search.reorder.sources.documents import title_of
+from umi_common.search.reorder.sources import title_of
 
 HEAD = """{title}
 This agreement is made between {landlord} (the landlord) and {tenant} (the tenant). It governs the office lease and

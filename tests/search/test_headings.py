@@ -10,7 +10,7 @@ import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore
 from umi_common.pool import NO_POSITION, NO_SOURCE, Pool
-from umi_common.search.reorder.sources.next_chunks import is_heading, rows_below
+from umi_common.search.reorder.sources import is_heading, rows_below
 
 NOW = datetime(2024, 6, 1, tzinfo=timezone.utc)
 FIRST_DAY = datetime(2023, 6, 19, tzinfo=timezone.utc)

@@ -12,8 +12,8 @@ import pytest
 from stopwatch import processor_seconds
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
-from umi_common.search.reorder.lookup.full_names import full_names_in, initials_in
-from umi_common.search.reorder.lookup.stage import looked_up
+from umi_common.search.reorder.lookup import looked_up
+from umi_common.search.reorder.names import full_names_in, initials_in
 from umi_common.sim import HashEmbedder
 
 STAGE = "lookup"

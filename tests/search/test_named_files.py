@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
-from umi_common.search.reorder.sources.names import spelled_name
+from umi_common.search.reorder.sources import spelled_name
 
 CLAUSES = [
     "Either party may terminate by giving {} weeks' notice in writing.",

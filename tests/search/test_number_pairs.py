@@ -14,8 +14,7 @@ from stopwatch import processor_seconds
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.config import AnalyzerConfig
-from umi_common.search.reorder.number_pairs import g_of, keys_of, pairs_in_text, query_pairs
-from umi_common.search.reorder.numbers import in_digits
+from umi_common.search.reorder.numbers import g_of, in_digits, keys_of, pairs_in_text, query_pairs
 from umi_common.search.reorder.words import best_added, raised
 from umi_common.stores.lexical.analyzer import Analyzer
 

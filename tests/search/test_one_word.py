@@ -16,7 +16,7 @@ from umi_common import Chunk, DualRetriever, HybridStore
 from umi_common.embedders import default_embedder
 from umi_common.pool import Background
 from umi_common.ranking.evidence import dense_evidence
-from umi_common.search import one_word
+from umi_common.search.reorder import late_interaction
 from umi_common.sim import HashEmbedder
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.qdrant import QdrantStore
@@ -70,7 +70,7 @@ def lowers(monkeypatch):
 
     def compared(store, query, **options):
         with monkeypatch.context() as off:
-            off.setattr(one_word, "WEIGHT", 0.0)
+            off.setattr(late_interaction, "ONE_WORD_WEIGHT", 0.0)
             without = scores(store, query, **options)
         return scores(store, query, **options) != without
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
-from umi_common.search.reorder.word_runs import WordRuns
+from umi_common.search.reorder.phrases import WordRuns
 
 OFF = UmiConfig().replaced(fusion={"word_run_weight": 0.0})
 BODY = "for key, value in sorted(given.items()): rows.append((key, value)); return dict(rows)"

@@ -5,9 +5,8 @@ stage was measured (docs/decisions.md).
 
 A fusion computes one score per row. A new fusion is a function with a branch in `fusion.fuse_pool`:
 
-    fusion       the fusions, the scores of extra arms, reciprocal ranks, ranks by score
+    fusion       the fusions, rare terms of the query, the scores of extra arms, reciprocal ranks, ranks by score
     evidence     scores of both arms on one scale: as evidence, which the default fusion adds up, or normalised
-    rare_terms   in the default fusion, a chunk with a rare term of the query passes chunks with a much smaller BM25
 
 Relevance is computed from the same evidence and does not change the scores:
 

@@ -15,14 +15,21 @@ import numpy.typing as npt
 
 from umi_common.config import FusionConfig
 from umi_common.errors import ConfigError, InputError
-from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Pool, best_first, ranked
+from umi_common.pool import FIRST_RANK, NOT_RANKED, Bools, Floats, Ints, Pool, best_first, ranked
 from umi_common.ranking.evidence import ArmEvidence, by_best, fuse_evidence, normalized, weighted_sum
-from umi_common.ranking.rare_terms import with_rare_terms
 from umi_common.types import SearchResult
 
 ALL_WEIGHTS_0 = "all fusion weights of this search are 0; at least one arm and one query variation must count"
 RRF_K = FusionConfig().rrf_k
 """Rank damping, 60 as in the paper that `weighted_rrf` names."""
+RARE_PASSED = 0.8
+"""A candidate passes candidates whose BM25 is below this share of its own BM25."""
+LEADING = 0.8
+"""A candidate passes other candidates only if it has at least this share of the best BM25."""
+LEAD = 0.05
+"""Lead of the candidate with the best BM25 over the candidates that it passes, as a share of their best score. The lead
+of another candidate is smaller, in proportion to its BM25. Without a lead, later stages would raise texts that resemble
+the passed candidates above it."""
 
 
 def weighted_rrf(
@@ -223,6 +230,30 @@ def _by_evidence(pool: Pool, config: FusionConfig, evidence: ArmEvidence) -> tup
     )
     scores = with_rare_terms(scores, pool.lexical[0], pool.rare[0], pool.other_language[0])
     return by_best(scores), shares
+
+
+def with_rare_terms(scores: Floats, lexical: Floats, rare: Bools, other_language: Bools) -> Floats:
+    """(n,) scores in which a candidate with a rare term of the query (`pool.RARE`) passes those of much smaller BM25.
+
+    If i holds a rare term and bm25(i) >= `LEADING` * max bm25:
+
+        raised(i) = max(score(i), (1 + `LEAD` * bm25(i) / max bm25) * max score(j))
+
+    where j is any candidate with bm25(j) < `RARE_PASSED` * bm25(i), except candidates in another language than the
+    query, whose BM25 says little. All other scores stay. For "which service uses port 518?", the row of a table with
+    518 shares fewer words with the query than a row that holds the names of the columns ("TCP port service
+    multiplexer"). Vectors place numbers, codes and other rare strings by chance.
+
+    Args:
+        scores: (n,) fused scores, >= 0.
+        lexical, rare, other_language: (n,) fields of `Pool`, for the original query.
+    """
+    raised, best = np.array(scores), lexical.max(initial=0.0)
+    for row in rare.nonzero()[0].tolist() if best > 0 else ():
+        if lexical[row] >= LEADING * best:
+            passed = scores[(lexical < RARE_PASSED * lexical[row]) & ~other_language].max(initial=0.0)
+            raised[row] = max(scores[row], passed * (1.0 + LEAD * lexical[row] / best))
+    return raised
 
 
 def _by_convex(pool: Pool, config: FusionConfig) -> Floats:

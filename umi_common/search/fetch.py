@@ -24,9 +24,9 @@ from umi_common.ranking.fusion import falling_ranks
 from umi_common.ranking.references import referring
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
 from umi_common.runtime.losses import log_bug, log_once
-from umi_common.search.components import Search
 from umi_common.search.rank import RankedPool
 from umi_common.search.recall import Recalled, ask_chunks
+from umi_common.search.request import Search
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk, Degradation, Hit, Signal, TimeRange
 

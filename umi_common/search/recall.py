@@ -17,10 +17,9 @@ from umi_common.query.time.find import TimeOrder, When, time_order
 from umi_common.query.time.stated import written
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
 from umi_common.runtime.losses import log_bug, warn_once
-from umi_common.search.components import Search
 from umi_common.search.extra_arms import ArmHits
 from umi_common.search.reorder.in_time_order import AGE_HOURS_MIN, BM25_SHARE, CHUNKS_BEFORE_CORRECTION
-from umi_common.search.request import SearchRequest
+from umi_common.search.request import Search, SearchRequest
 from umi_common.types import Chunk, TimeRange, age_in_hours
 
 SPECIFIC_BOUND = 6.0

@@ -1,4 +1,4 @@
-"""The arguments of one search, checked before it starts."""
+"""One search: the caller's arguments, checked (`SearchRequest`), and what its steps work with (`Search`)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 from numbers import Real
-from typing import Any, TypeGuard, get_args
+from typing import TYPE_CHECKING, Any, TypeGuard, get_args
 
 import numpy as np
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
+from umi_common.config import UmiConfig
 from umi_common.errors import (
     ConfigError,
     EmptyQuery,
@@ -24,12 +25,19 @@ from umi_common.errors import (
 )
 from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
-from umi_common.protocols import OnStage, Strategy, chunk_passes
+from umi_common.protocols import OnStage, Store, Strategy, chunk_passes
 from umi_common.query.followups import follow_up
 from umi_common.query.frames import without_frame
 from umi_common.query.questions import Exclusion, exclusion_in, is_pasted, questions_of, words_around
 from umi_common.runtime.losses import warn_once
 from umi_common.types import Chunk, TimeRange, as_utc, utf8_text
+
+if TYPE_CHECKING:
+    from umi_common.query.rewriting.rewrite import Rewriting
+    from umi_common.search.extra_arms import ExtraArms
+    from umi_common.search.rerank import Reranking
+    from umi_common.search.trace import TraceBuilder
+    from umi_common.stores.search_counts import SearchCounter
 
 LIMIT_MAX = 100
 """Largest number of hits that a search returns."""
@@ -191,6 +199,39 @@ class SearchRequest:
             query_vector=vector,
             min_relevance=checked_relevance(min_relevance),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """The store, settings and models of one retriever's searches. `reconfigure` replaces the whole object."""
+
+    store: Store
+    config: UmiConfig
+    rewriting: Rewriting | None
+    reranker: Reranking | None
+    arms: ExtraArms | None
+    counter: SearchCounter
+    span_context: Any = None
+    """OpenTelemetry's context for the spans of a search; None: the context of the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One search: a request to a retriever. The trace collects what its steps do."""
+
+    components: Components
+    request: SearchRequest
+    trace: TraceBuilder
+
+    @property
+    def store(self) -> Store:
+        """The retriever's store."""
+        return self.components.store
+
+    @property
+    def config(self) -> UmiConfig:
+        """The retriever's settings."""
+        return self.components.config
 
 
 def checked_limit(limit: object, name: str = "limit") -> int:

@@ -34,8 +34,7 @@ from umi_common.types import Degradation, SearchResult, Stage, Trace
 
 if TYPE_CHECKING:
     from umi_common.config import UmiConfig
-    from umi_common.search.components import Components
-    from umi_common.search.request import SearchRequest
+    from umi_common.search.request import Components, SearchRequest
 
 log = logging.getLogger("umi")
 

@@ -51,18 +51,19 @@ common(x, y) = |x and y| / min(|x|, |y|), 0 if a set is empty.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 from umi_common.number_names import DIGITS_OF, ORDINAL_ENDINGS
 from umi_common.pool import Bools
+from umi_common.query.questions import EXCEPT, Exclusion
 from umi_common.runtime.forks import cached_property
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best, inserted
-from umi_common.search.reorder.sources.next_chunks import asks
-from umi_common.search.reorder.words import TEXTS_KEPT, with_plain_signs, words_in
+from umi_common.search.reorder.sources import asks
+from umi_common.search.reorder.words import TEXTS_KEPT, TermsOf, with_plain_signs, words_in
 from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
 from umi_common.stores.lexical.numbers_in_text import BASE_UNITS, in_base_units, with_common_forms
 
@@ -80,7 +81,8 @@ BEGINNING = 8
 """Smallest first(b, w) of a word w that is much earlier in another text than in b: words before the eighth are all near
 the beginning, where both texts name their subject."""
 CHARACTERS_MAX = 20_000
-"""Longest text, in characters, that is compared: reading the words of a longer text takes 1 ms."""
+"""Longest text, in characters, that is compared; a longer text counts as one without words, because reading them takes
+1 ms. Of a text that may hold excluded words, so many characters are read."""
 PERIOD = " "
 """An element of `Words.held` that is no word: it says that the text is of the period that the query names."""
 THOUSANDS = re.compile(r"(?<=\d)[.,](?=\d{3}(?!\d))")
@@ -90,6 +92,7 @@ AMOUNT = re.compile(rf"(?!(?:19|20)\d\d$)\d{{4,}}|\d+(?:{BASE_UNITS})")
 JOINED = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 """A word with all words that hyphens join to it. Underscores and points join no words, because names in code are
 compared by their parts."""
+SENTENCE_END = re.compile(r"[.?!;\n]")
 
 
 class AskedWords:
@@ -256,3 +259,44 @@ def _alike(one: Words, other: Words) -> bool:
 
 def _common(one: Set[Any], other: Set[Any]) -> float:
     return len(one & other) / (min(len(one), len(other)) or 1)
+
+
+def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf) -> RankedPool:
+    """The ranking with candidates that hold excluded words behind those that hold only words that the query asks for.
+
+    For "projects but not on AWS", both arms rank texts on projects on AWS first, because these hold most of the query's
+    words. A candidate a passes b, which stands directly before a, if lacks(a) contains lacks(b) and is larger, and
+    held(a) contains held(b):
+
+        lacks(i)    the set of the excluded words that text i lacks
+        held(i)     the set of the words that the query asks for and text i holds
+
+    Neither set has function words. A text holds a word if it holds the word itself or its terms. Terms alone would miss
+    words of other languages, because a single word is stemmed as English, and a text by the rules of its language. The
+    order stays if a candidate itself states an exception with an excluded word ("open daily except Mondays"): the query
+    may ask for that text.
+    """
+    texts = [text[:CHARACTERS_MAX] for text in best.texts]
+    wanted, unwanted = (
+        {word: frozenset(terms_of(word)) for word in words_in(text) if word not in all_function_words()}
+        for text in (exclusion.kept, exclusion.excluded)
+    )
+    after_except = [text[found.end() :] for text in texts for found in EXCEPT.finditer(text)]
+    exceptions = " ".join(SENTENCE_END.split(each, maxsplit=1)[0] for each in after_except)
+    if _words_held(unwanted, exceptions, terms_of):
+        return best.ranked
+    found = [_words_held({**wanted, **unwanted}, text, terms_of) for text in texts]
+    held = [wanted.keys() & own for own in found]
+    lacks = [unwanted.keys() - own for own in found]
+
+    def passes(one: int, other: int) -> bool:
+        return lacks[one] > lacks[other] and held[one] >= held[other]
+
+    best.facts["holding"] = sum(len(lacked) < len(unwanted) for lacked in lacks)
+    return best.in_order(inserted(best.order, passes))
+
+
+def _words_held(words: Mapping[str, frozenset[str]], text: str, terms_of: TermsOf) -> set[str]:
+    """The words that a text holds; `words`: by word that is looked for, its terms."""
+    text_words, text_terms = set(words_in(text)), frozenset(terms_of(text))
+    return {word for word, terms in words.items() if word in text_words or terms <= text_terms}

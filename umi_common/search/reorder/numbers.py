@@ -1,7 +1,22 @@
-"""The numbers of a query, and a pattern of all forms in which a text may write them.
+"""Raise the candidates that hold a number of the query beside the same word or sign.
 
-A number holds a digit and no letter, except that it may end in a letter ("clause 9.b"), or it is a code of several
-parts ("v3.2"). The query may name it ("night eight"). These forms of a number are equal:
+For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
+number pair is a number or a single letter, and the word or sign beside it, which is compared by its terms:
+
+    text                   its number pairs
+    revision 7 opens       (revision, 7), (7, opens)
+    minutes no. 5          (minutes, 5), (no, 5)
+    2021 edition           (edition, 2021), as of "edition 2021"
+    the ninth night        (night, 9), as of "night 9"; (9, night)
+    the 2nd world war      (world, 2), (war, 2) since "war" is in `NUMBERED`; (2, world)
+    4. Loosen the nut      (any label, 4) where a line begins, as of "step 4" or "question 4"; (4, loosen)
+    v3.2 notes             (3.2) alone, since BM25 does not see the order of its parts; (3.2, notes)
+    5 to 10 kg             (5:10) alone, if the query has this range, or two labelled numbers: "chapter 5, verse 10"
+    one of them            none: names of numbers, ordinals and letters form no pair with a function word
+
+A label and its abbreviation ("rev. 5", "§ 5") are equal. A number holds a digit and no letter, except that it may end
+in a letter ("clause 9.b"), or it is a code of several parts ("v3.2"). The query may name it ("night eight"). These
+forms of a number are equal:
 
     "3.2"            "v3.2"
     "HIS 258"        "HIS258"
@@ -11,19 +26,247 @@ parts ("v3.2"). The query may name it ("night eight"). These forms of a number a
     "5-10"           "5 to 10", "between 5 and 10": a range
     "5:10"           "5 (10)", for "chapter 5, verse 10" or "verse 10 of chapter 5": labelled numbers
     "17:30"          "5:30 pm", "17h30": see `reader_of_measures`
+
+For candidate i with score(i) > 0:
+
+    final(i) = words.raised(score, g)(i) + words.best_added(score, g, key)(i), after words.earlier_first has changed g
+    g(p, i) = 1 - offset of the number / length of the text, for the first pair p in candidate i; 0 if i does not hold p
+    key(p) = ramp(x, 0.5, 0.9): 0 up to x = 0.5, 1 from x = 0.9 on, and linear between
+    x = of the candidates that do not hold p, the share with the word of p before another number; 0 if the number of p
+        stands before its word ("7 days"), because quantities in a question are often not exact
+
+g is larger near the start of a text, because a text mostly names its subject first ("revision 7 ... replaces revision
+5"). If nearly every candidate is a "sample" with a number, the number of a sample is its key: it says more than all
+other words of the query.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
+from itertools import islice, pairwise, takewhile
+from typing import NamedTuple
 from unicodedata import category
 
-from umi_common.number_names import DIGITS_OF, NUMBER_NAME, digits_of
-from umi_common.search.reorder.words import DIGITS, PARTS_MAX, bare, words_in
+import numpy as np
+
+from umi_common.number_names import DIGITS_OF, NUMBER_NAME, ORDINAL_ENDINGS, digits_of, names_replaced
+from umi_common.pool import Floats, Ints, Pool
+from umi_common.search.rank import RankedPool
+from umi_common.search.reorder.best import CANDIDATES, FAR_CANDIDATES, Best
+from umi_common.search.reorder.words import (
+    DIGITS,
+    PARTS_MAX,
+    TermsOf,
+    bare,
+    best_added,
+    earlier_first,
+    near_best,
+    raised,
+    up_to_last,
+    words_in,
+)
 from umi_common.stores.lexical.languages import ENGLISH, all_function_words, function_words
 from umi_common.stores.lexical.numbers_in_text import BASE_UNITS, MEASURE, NUMBERED, in_24_hours, in_base_units
+
+RECORD_TERMS_MAX, HOLDING_SHARE = 100, 0.6
+"""Texts are read up to the last of the first `FAR_CANDIDATES` candidates that has at most `RECORD_TERMS_MAX` terms and
+at least this share of the best BM25: if each record holds "item 1", the record of "minutes no. 1" may have any rank."""
+OCCURRENCES_MAX = 500
+"""Largest number of occurrences of the query's numbers that are read in a text: so many take about 7 ms. Only long
+tables hold more."""
+YEAR = re.compile(r"\d{4}")
+PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
+"""Matches before digits that are the end of a longer word or number."""
+WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
+"""A word, or a sign that stands for one."""
+TWO_WORDS = re.compile(rf"({WORD.pattern})(?: ({WORD.pattern}))?")
+"""A word, and the next one if only a space is between them."""
+NUMBER_WORDS = frozenset({"no", "nr", "num", "number", "nº", "numéro", "número", "numero", "nummer", "#"})
+"""Words between a label and its number: "minutes no. 5" also holds the pair of "minutes 5"."""
+ABBREVIATION_LETTERS = (2, 3, 4)
+"""Numbers of letters of an abbreviated label: "rev. 5" is the same pair as "revision 5"."""
+SECTIONS = ("section", "sección", "secção", "sezion", "sectie", "paragra", "parágra", "párra", "artikel")
+"""How the terms of words for which "§" stands begin."""
+KEY_FROM, KEY_TO = 0.5, 0.9
+"""The bounds of x at the top of this file; 0.4 and 0.8 give the same results."""
+LINE_BEFORE = re.compile(r"(?:\A|\n)[^\w\n]*\Z")
+"""What stands before the first word of a line."""
+NUMBERS_ITS_LINE = re.compile(r"\d+(?:[.)\]:]|\()")
+"""How a number at the beginning of a line goes on if it is that of the line: "4. Tighten the nut", "5.2(c) Fires"."""
+ANY_LABEL = ("",)
+"""The word beside the number of a line."""
+WORD_LENGTH = 100
+"""Number of characters that are read on each side of a number to find the word beside it."""
+Pair = tuple[tuple[str, ...], tuple[str, ...]]
+"""A number and the terms of the word beside it, in the order of the text, except that a `YEAR` is always the second
+element. For a number that is a pair by itself, the second element is ()."""
+
+
+class QueryPairs(NamedTuple):
+    """The number pairs of a query."""
+
+    numbers: re.Pattern[str]
+    """`numbers_sought`."""
+    pairs: frozenset[Pair]
+    before_any: Mapping[Pair, re.Pattern[str]]
+    """Pair of a label and the number behind it -> a pattern of the label before any number. A label is a word; of the
+    function words, only those of `NUMBER_WORDS` are labels."""
+    terms_of: TermsOf
+    read: Callable[[str], str]
+    """`reader_of_numbers`, by which the texts are read, and which sets names of several words in digits."""
+
+
+def candidates_read(pool: Pool, order: Ints) -> int:
+    """Number of best candidates, by the `order` of the pool's rows, whose texts are read; see `RECORD_TERMS_MAX`."""
+    far = order[:FAR_CANDIDATES]
+    records = near_best(pool.lexical, far, HOLDING_SHARE) & (pool.length[far] <= RECORD_TERMS_MAX)
+    return max(CANDIDATES, up_to_last(records))
+
+
+def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
+    """The number pairs of a query; None if it has none."""
+    read = reader_of_numbers(query)
+    query = in_digits(read(query))
+    found = numbers_sought(query)
+    if found is None:
+        return None
+    in_query = pairs_in_text(query, found, terms_of)
+    labelled = {((":".join(each),), ()) for each in labelled_numbers(query)}
+    pairs = frozenset(pair for pair in in_query if pair[0] != ANY_LABEL) | labelled
+    if not pairs:
+        return None
+    before_any = _labels_of_numbers(query, found, terms_of)
+    return QueryPairs(found, pairs, before_any, terms_of, lambda text: names_replaced(read(text), digits_of))
+
+
+def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, re.Pattern[str]]:
+    """`QueryPairs.before_any` of a query."""
+    patterns: dict[Pair, re.Pattern[str]] = {}
+    number_word = "|".join(map(re.escape, sorted(NUMBER_WORDS)))
+    no_labels = all_function_words() - NUMBER_WORDS
+    for beside, behind in pairs_in_text(query, numbers, lambda word: [bare(word).lower()]):
+        label = beside[0]
+        if not label.isalpha() or label in no_labels or not any(map(DIGITS.search, behind)):
+            continue
+        term = _terms(label, terms_of)
+        start = re.escape(term[0] if label.startswith(term[0]) else label)  # "sample" also matches "samples"
+        pattern = rf"(?<![^\W_]){start}[^\W\d_]*(?:\W{{1,3}}(?:(?:{number_word})\W{{1,3}})?(?:v?\d|[ivx]+\b)|\d{{3}})"
+        patterns[term, behind] = re.compile(pattern, re.IGNORECASE)
+    return patterns
+
+
+def reorder_by_number_pairs(best: Best, *, query: QueryPairs, weight: float) -> RankedPool:
+    """The ranking by the formula at the top of this file."""
+    texts = list(map(query.read, best.texts))
+    terms_of = cache(query.terms_of)  # words beside a number are often the same
+    held = [pairs_in_text(text, query.numbers, terms_of) for text in texts]
+    best.facts.update(pairs=len(query.pairs), held=sum(not query.pairs.isdisjoint(own) for own in held))
+    g = earlier_first(g_of(query.pairs, held), texts)
+    of_keys = earlier_first(g_of(query.before_any, held), texts)
+    added = best_added(best.scores, of_keys, keys_of(query, of_keys, texts))
+    return best.sorted_by(raised(best.scores, g, weight) + (best.scores > 0) * added)
+
+
+def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, float]:
+    """By pair, in lower case, its g: for the pairs at the first `OCCURRENCES_MAX` occurrences of the query's numbers in
+    a text."""
+    pairs: dict[Pair, float] = {}
+    for number in islice(numbers.finditer(text), OCCURRENCES_MAX):
+        start = number.start()
+        if PART_OF_A_WORD.search(text, max(0, start - 2), start) and not _ends_a_code(text, number):
+            continue
+        g = 1.0 - start / len(text)
+        for pair in _pairs_at(number, terms_of):
+            pairs.setdefault(pair, g)
+    return pairs
+
+
+def _pairs_at(number: re.Match[str], terms_of: TermsOf) -> list[Pair]:
+    """The pairs of one number in a text; see the table at the top of this file."""
+    text, (start, end), word = number.string, number.span(), number[0].lower()
+    if number.lastgroup == "as_one":
+        return [((":".join(DIGITS.findall(word)),), ())]
+    own = (canonical(word),)
+    is_ordinal, is_year = word.endswith(ORDINAL_ENDINGS), YEAR.fullmatch(own[0]) is not None
+    before, after = _words_before(text, start), _words_behind(text, end)[: 2 if is_ordinal else 1]
+    if is_ordinal or word.isalpha():
+        english = function_words([ENGLISH])
+        before = [each for each in before if bare(each).lower() not in english]
+        after = list(takewhile(lambda each: bare(each).lower() not in english, after))
+    labels = [*before, *after] if is_ordinal or is_year else before
+    pairs: list[Pair] = [(_terms(label, terms_of), own) for label in labels]
+    if NUMBERS_ITS_LINE.match(text, start) and LINE_BEFORE.search(text, max(0, start - WORD_LENGTH), start):
+        pairs.append((ANY_LABEL, own))
+    if after and not is_year:
+        pairs.append((own, _terms(after[0], terms_of)))
+    if SEVERAL_PARTS.search(number[0]):
+        pairs.append((own, ()))
+    return pairs
+
+
+def _words_before(text: str, start: int) -> list[str]:
+    """The word before a number in a text, and the word before that if it is one of `NUMBER_WORDS`; in their order."""
+    before = WORD.findall(text, max(0, start - WORD_LENGTH), start)[-2:]
+    return before if before and (bare(before[-1]) or before[-1]).lower() in NUMBER_WORDS else before[-1:]
+
+
+def _words_behind(text: str, end: int) -> list[str]:
+    """The word behind a number in a text, and the next one if it is in `NUMBERED`."""
+    found = TWO_WORDS.search(text, end, end + WORD_LENGTH)
+    if found is None:
+        return []
+    first, second = found.groups(default="")
+    return [first, second] if bare(second).lower() in NUMBERED else [first]
+
+
+def _ends_a_code(text: str, number: re.Match[str]) -> bool:
+    """Whether a number in a text is the end of a word that is a code by `LETTERS_AND_NUMBER`."""
+    before = re.search(r"(?<![\w.])\w+\Z", text[max(0, number.start() - WORD_LENGTH) : number.start()])
+    return before is not None and LETTERS_AND_NUMBER.fullmatch(before[0] + number[0]) is not None
+
+
+def _terms(word: str, terms_of: TermsOf) -> tuple[str, ...]:
+    """The terms of a word; for a sign, which has no terms, the sign itself."""
+    return tuple(terms_of(word)) or (word,)
+
+
+def g_of(pairs: Collection[Pair], held: Sequence[Mapping[Pair, float]]) -> Floats:
+    """(n, P) g of P pairs, sorted, in n candidates; `held`: for each candidate, g of its pairs."""
+    sorted_pairs = sorted(pairs)
+    return np.array([[_g(own, pair) for pair in sorted_pairs] for own in held])
+
+
+def _g(held: Mapping[Pair, float], pair: Pair) -> float:
+    """g of a pair in a text; if the text does not hold it, g of its first pair in which a label is abbreviated. A line
+    that begins with the number holds it with any label."""
+    label, number = pair
+    of_line = held.get((ANY_LABEL, number), 0.0)
+    if pair in held:
+        return max(held[pair], of_line)
+    abbreviated = (g for (other, same), g in held.items() if same == number and _abbreviates(label[-1], other[-1]))
+    return next(abbreviated, of_line)
+
+
+def _abbreviates(label: str, other: str) -> bool:
+    """Whether one of two labels is the beginning of the other, such as "rev" of "revision", or "§" for a section."""
+    short, long = sorted((label, other), key=len)
+    if short == "§":
+        return long.startswith(SECTIONS)
+    is_abbreviation = len(short) in ABBREVIATION_LETTERS and short.isalpha() and short not in all_function_words()
+    return is_abbreviation and long.startswith(short)
+
+
+def keys_of(query: QueryPairs, g: Floats, texts: Sequence[str]) -> Floats:
+    """(K,) key(p) at the top of this file for the K pairs in `before_any`, sorted; `g`: (n, K) from `g_of`."""
+    shares = []
+    for pair, own in zip(sorted(query.before_any), g.T, strict=True):
+        lacking = [text for text, g_in_text in zip(texts, own, strict=True) if not g_in_text] if own.any() else []
+        labelled = sum(query.before_any[pair].search(text) is not None for text in lacking)
+        shares.append(labelled / max(1, len(lacking)))
+    return np.interp(shares, (KEY_FROM, KEY_TO), (0.0, 1.0))
+
 
 TIME = re.compile(r"(?<!\d)(?:1?\d|2[0-3]):[0-5]\d(?!\d)")
 """A time of day in the form of `in_24_hours`."""

@@ -17,22 +17,12 @@ from umi_common.errors import EmbedderError
 from umi_common.pool import NO_SOURCE, Ints, Pool
 from umi_common.query.time.find import When, time_order
 from umi_common.ranking.period import PeriodBoost
-from umi_common.search.components import Search
 from umi_common.search.rank import RankedPool
-from umi_common.search.reorder import (
-    alike,
-    excluded,
-    in_time_order,
-    late_interaction,
-    number_pairs,
-    speaker,
-    word_runs,
-)
+from umi_common.search.reorder import alike, in_time_order, late_interaction, numbers, phrases, sources, speaker
 from umi_common.search.reorder.best import CANDIDATES, Best
-from umi_common.search.reorder.lookup.stage import lookup_of, reorder_by_lookup
-from umi_common.search.reorder.sources import documents, names, next_chunks
+from umi_common.search.reorder.lookup import lookup_of, reorder_by_lookup
 from umi_common.search.reorder.words import TermsOf, words_in
-from umi_common.search.request import SearchRequest
+from umi_common.search.request import Search, SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
 
@@ -85,8 +75,8 @@ def reorder_stages(
     latest_or_first = time_order(outside) if config.when.enabled and config.when.order_boost else None
     terms_of: TermsOf | None = getattr(search.store, "terms_of", None)
     has_sources = config.neighbours.enabled and config.fusion.method != "rrf" and (pool.source != NO_SOURCE).any()
-    if has_sources and names.MAY_SPELL.search(request.asked):
-        by_names = partial(names.reorder_by_names, query=request.asked)
+    if has_sources and sources.MAY_SPELL.search(request.asked):
+        by_names = partial(sources.reorder_by_names, query=request.asked)
         yield ReorderStage("names", CANDIDATES, by_names)
     if when is None or not when.nothing_else:
         yield from _by_numbers_and_tokens(config, request, pool, order, terms_of)
@@ -99,10 +89,10 @@ def reorder_stages(
         yield ReorderStage("alike", alike.COMPARED, by_words)
     if config.neighbours.enabled:
         yield from _by_what_is_before(request, pool, order)
-        in_documents = partial(documents.reorder_in_documents, query=request.asked, terms_of=terms_of or words_in)
+        in_documents = partial(sources.reorder_in_documents, query=request.asked, terms_of=terms_of or words_in)
         yield ReorderStage("documents", CANDIDATES, in_documents)
     if config.fusion.alike and request.exclusion is not None and terms_of is not None:
-        exclude = partial(excluded.reorder_excluded, exclusion=request.exclusion, terms_of=terms_of)
+        exclude = partial(alike.reorder_excluded, exclusion=request.exclusion, terms_of=terms_of)
         yield ReorderStage("excluded", CANDIDATES, exclude)
     if latest_or_first is not None:
         in_order = partial(
@@ -119,10 +109,10 @@ def _by_numbers_and_tokens(
     config: UmiConfig, request: SearchRequest, pool: Pool, order: Ints, terms_of: TermsOf | None
 ) -> Iterator[ReorderStage]:
     weight, late = config.fusion.number_pair_weight, config.late_interaction
-    pairs = number_pairs.query_pairs(request.asked, terms_of) if weight and terms_of is not None else None
+    pairs = numbers.query_pairs(request.asked, terms_of) if weight and terms_of is not None else None
     if pairs is not None:
-        by_pairs = partial(number_pairs.reorder_by_number_pairs, query=pairs, weight=weight)
-        yield ReorderStage("number_pairs", number_pairs.candidates_read(pool, order), by_pairs)
+        by_pairs = partial(numbers.reorder_by_number_pairs, query=pairs, weight=weight)
+        yield ReorderStage("number_pairs", numbers.candidates_read(pool, order), by_pairs)
     share = late_interaction.share_of_weight(late, pool, order)
     if share > 0:
         by_tokens = late_interaction.reorder_by_late_interaction
@@ -147,20 +137,20 @@ def _by_words(
         if read := sought.candidates(pool, order):
             by_lookup = partial(reorder_by_lookup, sought=sought, weight=fusion.lookup_weight, terms_of=terms_of)
             yield ReorderStage("lookup", read, by_lookup)
-    if fusion.word_run_weight and (runs := word_runs.WordRuns(request.verbatim)):
-        by_runs = partial(word_runs.reorder_by_word_runs, runs=runs, weight=fusion.word_run_weight)
-        yield ReorderStage("word_runs", word_runs.CANDIDATES, by_runs)
+    if fusion.word_run_weight and (runs := phrases.WordRuns(request.verbatim)):
+        by_runs = partial(phrases.reorder_by_word_runs, runs=runs, weight=fusion.word_run_weight)
+        yield ReorderStage("word_runs", phrases.RUN_CANDIDATES, by_runs)
 
 
 def _by_what_is_before(request: SearchRequest, pool: Pool, order: Ints) -> Iterator[ReorderStage]:
     """The stages that put a chunk behind the one before it in its source: below a heading, after a question."""
-    first = order[: next_chunks.LEADING_READ]
-    if below := next_chunks.rows_below(pool, first):
-        more = partial(_later_rows, pool, below, next_chunks.is_heading)
-        yield ReorderStage("headings", len(first), next_chunks.reorder_below_headings, more)
-    if after := next_chunks.rows_after(pool, first):
-        more = partial(_later_rows, pool, after, lambda chunk, *_: next_chunks.asks(chunk))
-        by_questions = partial(next_chunks.reorder_answers, query=request.asked)
+    first = order[: sources.LEADING_READ]
+    if below := sources.rows_below(pool, first):
+        more = partial(_later_rows, pool, below, sources.is_heading)
+        yield ReorderStage("headings", len(first), sources.reorder_below_headings, more)
+    if after := sources.rows_after(pool, first):
+        more = partial(_later_rows, pool, after, lambda chunk, *_: sources.asks(chunk))
+        by_questions = partial(sources.reorder_answers, query=request.asked)
         yield ReorderStage("answers", len(first), by_questions, more)
 
 
@@ -173,7 +163,7 @@ def _later_rows(
     """The later rows of each row whose chunk is fetched and leads to them.
 
     Args:
-        later: From `next_chunks.rows_below` or `rows_after`.
+        later: From `sources.rows_below` or `rows_after`.
         leads: (chunk, its number of terms, that of the first later chunk) -> whether it leads to its later rows.
         chunks: The chunks fetched so far, by id.
     """

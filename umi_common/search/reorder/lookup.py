@@ -1,6 +1,8 @@
-"""Find the parts of a query that are looked up verbatim, and raise the candidates that hold them.
+"""Find the parts of a query that are looked up verbatim, such as codes and names, and raise the candidates with them.
 
-For part p of the query and candidate i, the modules of this folder define g(p, i) >= 0: how well i holds p. Scores are
+Vectors place "error 502" near "error 501", and BM25 does not see the order of words.
+
+For part p of the query and candidate i, `names` and `phrases` define g(p, i) >= 0: how well i holds p. Scores are
 `words.raised` with g. Names always count; g of a name is 1 larger in a text that defines it (`names_defined`), and
 g of a full name is 1 larger in a text that has the query's other words near it (`full_names_held`). Of the other parts,
 only the first item of this list that any candidate holds counts:
@@ -12,7 +14,7 @@ only the first item of this list that any candidate holds counts:
 
 Each identifier and full name then adds `words.best_added`, where g of an identifier is 1 in each text that holds it.
 These parts count more, because few texts hold them, these texts share few other words with the query, and vectors do
-not represent such parts. A text that defines a name gains as much for it, times f of the module `names`.
+not represent such parts. A text that defines a name gains as much for it, times the factor `words_beside_held`.
 """
 
 from __future__ import annotations
@@ -26,26 +28,34 @@ import numpy as np
 from umi_common.pool import Floats, Ints, Pool
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, FAR_CANDIDATES, Best
-from umi_common.search.reorder.lookup.codes import Code, codes_held, codes_in, with_words_beside
-from umi_common.search.reorder.lookup.entries import MEANING, entries_held, heads_in
-from umi_common.search.reorder.lookup.full_names import POSSESSIVE, full_names_held, full_names_in, initials_in
-from umi_common.search.reorder.lookup.names import (
+from umi_common.search.reorder.names import (
+    POSSESSIVE,
+    Code,
     acronyms_in,
+    codes_held,
+    codes_in,
+    full_names_held,
+    full_names_in,
+    initials_in,
     names_defined,
     names_held,
     program_names_in,
+    with_words_beside,
     words_beside_held,
 )
-from umi_common.search.reorder.lookup.phrases import (
+from umi_common.search.reorder.numbers import reader_of_measures
+from umi_common.search.reorder.phrases import (
+    MEANING,
     content_phrase_held,
     content_phrase_in,
+    entries_held,
+    heads_in,
     holds_all,
     keywords_in,
     phrases_held,
     phrases_in,
     words_if_any,
 )
-from umi_common.search.reorder.numbers import reader_of_measures
 from umi_common.search.reorder.words import TermsOf, best_added, content_words, near_best, raised, up_to_last, words_in
 from umi_common.search.request import SearchRequest
 

@@ -1,0 +1,370 @@
+"""Stages that read what else the source of a candidate holds: its name, a title, a heading, the answer to a question.
+
+reorder_by_names          raises the chunks of a file whose name the query spells
+reorder_in_documents      of a document that the query names, raises the chunk that answers before the first chunk
+reorder_below_headings    puts the chunks below a heading directly behind it
+reorder_answers           puts the answer to a question of a chat directly behind it
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import chain, takewhile
+from statistics import median
+
+import numpy as np
+
+from umi_common.pool import NO_POSITION, NO_SOURCE, Ints, Pool
+from umi_common.query.answer_forms import form_asked
+from umi_common.search.rank import RankedPool
+from umi_common.search.reorder.best import Best
+from umi_common.search.reorder.speaker import named_in, speaker_of
+from umi_common.search.reorder.words import FIRST_LETTERS, TermsOf, content_words, words_in
+from umi_common.types import Chunk
+
+MAY_SPELL = re.compile(r"[._\d]")
+"""A character without which a query spells no name: most queries have none, and the stage does not run."""
+PATHS = ("file_path", "file_name")
+"""Metadata keys of LlamaIndex for the path of a file. The source of its nodes is mostly a random id."""
+FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
+"""The folders of a path."""
+ENDING = re.compile(r"\.[a-z]\w*$")
+"""The ending of a file's name in lower case; the whole of a name such as ".env"."""
+CODE = re.compile(r"(?=.*[\d_])(?=.*[^\W\d_]).{4,}", re.DOTALL)
+"""A name that a query may spell without its ending."""
+
+LEADING = 3
+"""Number of best candidates whose sources are read, and among which a head must be; 1 and 5 find nearly as much."""
+NAMED_SHARE = 0.8
+"""Share of a source's candidates that hold a term of its name; .9 finds as much, .7 less (mail threads)."""
+TITLE_WORDS = 25
+"""Largest number of words of a title."""
+REPEATED = 2
+"""How many times as often a head holds the name as the median candidate does. If the title is above each chunk, the
+first chunk holds it no more often than the others, and is no head."""
+BEFORE_HEAD = 2
+"""Largest number of chunks that move before a head."""
+OF_THE_WHOLE = frozenset(["about", "abstract", "introduction", "outline", "overview", "summary"])
+"""Words that ask for a document as a whole, which its head describes."""
+
+Counts = Callable[[str], Counter[str]]
+"""A function from a text to the number of occurrences in it of each of the query's terms."""
+
+LEADING_READ = 20
+"""Number of best candidates whose next chunks are fetched. These chunks are chosen before the earlier stages reorder
+the candidates, so there are more than `HEADINGS_MAX`."""
+HEADINGS_MAX = 5
+"""Number of best candidates that may be a heading."""
+HEADING_TERMS = 15
+"""Largest number of terms of a heading's indexed text, which may also hold the title of the document."""
+BELOW_MAX = 3
+"""Largest number of chunks that are put behind one heading."""
+LONGER = 2
+"""A chunk below a heading has at least so many times the terms of the heading."""
+MARKED = re.compile(r"\W|(?:\w+ |第)?\d|.*[:：]$")
+"""Matches a line that begins with a sign, a number, a word and a number ("Day 9") or "第" and a number, or that ends
+with a colon."""
+PARAGRAPH_TERMS, PARAGRAPH_LONGER = 30, 4
+"""The chunk below a line that is not marked has at least 30 terms, and 4 times as many as the line. A splitter leaves a
+shorter paragraph in one chunk with its heading."""
+SENTENCE_END = (".", "!", "?", "…", "。", "！", "？", ",", ";")
+"""Signs with which neither a heading nor a title ends. "?" ends a question of a chat more often than a heading."""
+QUESTIONS_MAX = 3
+"""Number of best candidates whose answers are raised. With 5, LoCoMo has fewer right messages among ten hits."""
+QUESTION_TERMS = 30
+"""Largest number of terms of a question."""
+TALK_HOURS = 1.0
+"""Longest time, in hours, from a question to its answer: later messages begin another talk."""
+QUESTION = re.compile(r"[?？؟][\s!！\u200d\ufe0f\u2600-\u27bf\U0001f000-\U0001faff]*$")
+"""Matches the end of a question: a question mark, behind it at most "!" and emoji."""
+
+
+def reorder_by_names(best: Best, *, query: str) -> RankedPool:
+    """The ranking with the chunks of the files raised whose names the query spells: "what does handbook_2023.pdf say
+    about parking?". Few chunks of a file hold its name, so BM25 and vectors often rank those of other files first.
+
+        final(i) = score(i) + e(i) * the best score
+        e(i) = 1 if the query spells the name of the file of candidate i, or if the text of i holds the name; else 0
+
+    A query spells a name if it holds it with its ending ("lease.pdf", ".env"), or without, if the rest has at least
+    four characters, among them a letter and a digit or "_" ("ITT-2024-934"). A word of a name does not count: "will the
+    bill be paid" does not ask for the files bill.md and will.md, nor "the U.S. economy" for a page "U.S.".
+    """
+    lowered = query.lower()
+    paths = [source_paths(chunk) for chunk in best.chunks]
+    spelled = {path: name for path in {*chain(*paths)} if (name := spelled_name(lowered, path)) is not None}
+    if not spelled:
+        return best.ranked
+    names = {*spelled.values()}
+    candidates = zip(paths, best.texts, strict=True)
+    e = [not spelled.keys().isdisjoint(own) or any(map(text.lower().__contains__, names)) for own, text in candidates]
+    best.facts["named"] = sum(e)
+    return best.sorted_by(best.scores + best.scores.max(initial=0.0) * np.array(e, dtype=np.float64))
+
+
+def source_paths(chunk: Chunk) -> list[str]:
+    """The source of a chunk, and the paths in its metadata."""
+    either = (chunk.source, *(chunk.metadata.get(key) for key in PATHS))
+    return [path for path in either if isinstance(path, str)]
+
+
+def spelled_name(query: str, path: str) -> str | None:
+    """The name of the file at `path` as the query, in lower case, spells it; None: the query does not spell it."""
+    file = FOLDERS.sub("", path).lower()
+    bare = ENDING.sub("", file)
+    if bare not in query:  # true of nearly all files; the test is faster than a pattern
+        return None
+    names = [file] * (bare != file) + [bare] * (CODE.fullmatch(bare) is not None)
+    return next((name for name in names if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-]|\.\w)", query)), None)
+
+
+def reorder_in_documents(best: Best, *, query: str, terms_of: TermsOf) -> RankedPool:
+    """The ranking with candidates moved within the documents that the query names.
+
+    "When does the lease with Brandl start?" names a contract and asks for one of its clauses. The first chunk of the
+    contract holds its name, often twice, and is found first; the clause says "begins on 1 April" and perhaps no word of
+    the name. So the words that name a document choose the document, and only the other words of the query choose its
+    chunk.
+
+    A document is a source with at least two candidates, one of which is among the best `LEADING`. Chats, whose chunks
+    have several speakers, are no documents. Of the query's terms without function words and `OF_THE_WHOLE`,
+
+        name    those that `NAMED_SHARE` of the document's candidates hold, and those of its title (`title_of`)
+        asked   the rest
+        value   of a chunk: number of the asked terms that it holds, + 1 if it holds what the query asks for by its
+                form, such as a date for "when" (`form_asked`)
+        head    the first chunk, if it holds terms of the name, and at least `REPEATED` times as often as the median of
+                the document's candidates
+
+    If the head is among the best `LEADING`, up to `BEFORE_HEAD` chunks of the document behind it move before it, those
+    with the largest value first. Their value is at least 1 and not smaller than that of the head. In the example, the
+    head holds neither "start" nor a date, the clause the date: its value is 1, and it moves before the head. The i-th
+    candidate then gets the score of the former i-th.
+    """
+    order = best.order
+    leading = order[:LEADING]
+    documents = [(head, values) for head, values in _documents(best, query, terms_of) if head in leading]
+    for head, values in documents:
+        order = _others_before_head(order, head, values)
+    best.facts["documents"] = len(documents)
+    return best.in_order(order)
+
+
+def _documents(best: Best, query: str, terms_of: TermsOf) -> Iterator[tuple[int, dict[int, int]]]:
+    """`_head_and_values` of the documents that the query names and that have a head."""
+    sources, order = best.pool.source[best.rows].tolist(), best.order
+    leading = dict.fromkeys(sources[at] for at in order[:LEADING])
+    by_source = [[at for at in order if sources[at] == source] for source in leading if source != NO_SOURCE]
+    no_chats = [members for members in by_source if len(members) > 1 and not _is_chat(best, members)]
+    if not no_chats:  # reading the terms of the query takes longer
+        return
+    counts, form = _counts_of(query, terms_of), form_asked(query)
+    for members in no_chats:
+        if found := _head_and_values(best, members, counts, form):
+            yield found
+
+
+def _is_chat(best: Best, members: Sequence[int]) -> bool:
+    return len({speaker_of(best.chunks[at]) for at in members} - {None}) > 1
+
+
+def _counts_of(query: str, terms_of: TermsOf) -> Counts:
+    words = [word for word in dict.fromkeys(content_words(query)) if word not in OF_THE_WHOLE]
+    terms = frozenset(term for word in words for term in terms_of(word))
+    beginnings = {word[:FIRST_LETTERS] for word in words}
+    of_word = cache(lambda word: terms.intersection(terms_of(word)))
+
+    def counts(text: str) -> Counter[str]:
+        read = (word for word in words_in(text) if word[:FIRST_LETTERS] in beginnings)
+        return Counter(term for word in read for term in of_word(word))
+
+    return counts
+
+
+def _head_and_values(
+    best: Best, members: Sequence[int], counts_of: Counts, form: re.Pattern[str] | None
+) -> tuple[int, dict[int, int]] | None:
+    """The head of a document, and the value of each of its candidates; None if it has no head.
+
+    Args:
+        members: The candidates of the document, best first, as indices of `Best.rows`.
+    """
+    first = _first_chunk(best, members)
+    if first is None:
+        return None
+    texts = {at: best.chunks[at].indexed_text for at in members}
+    counts = {at: counts_of(text) for at, text in texts.items()}
+    holding = Counter(term for own in counts.values() for term in own)
+    name = {term for term, number in holding.items() if number >= NAMED_SHARE * len(members)}
+    name.update(counts_of(title_of(texts[first])))
+    occurrences = {at: sum(own[term] for term in name) for at, own in counts.items()}
+    if occurrences[first] < max(1, REPEATED * median(occurrences.values())):
+        return None
+    return first, {
+        at: len(own.keys() - name) + (form is not None and form.search(texts[at]) is not None)
+        for at, own in counts.items()
+    }
+
+
+def _first_chunk(best: Best, members: Sequence[int]) -> int | None:
+    """The member with the smallest position, if it is 0 or 1, as sources are numbered from 0 or 1; else None."""
+    positions = best.pool.position[best.rows]
+    first = min(members, key=lambda at: int(positions[at]))
+    return first if 0 <= positions[first] <= 1 else None
+
+
+def title_of(text: str) -> str:
+    """The title of a text: its first line, of at most `TITLE_WORDS` words, if text follows and the line does not end as
+    a sentence or clause; else ""."""
+    line, _, below = text.strip().partition("\n")
+    is_title = below and len(words_in(line)) <= TITLE_WORDS and not line.rstrip().endswith((*SENTENCE_END, ":"))
+    return line if is_title else ""
+
+
+def _others_before_head(order: list[int], head: int, values: Mapping[int, int]) -> list[int]:
+    """An order of candidates in which the chunks with the largest values are before the head of their document."""
+    at = order.index(head)
+    may = [each for each in order[at + 1 :] if values.get(each, 0) >= max(1, values[head])]
+    moved = sorted(may, key=values.__getitem__, reverse=True)[:BEFORE_HEAD]
+    return [*order[:at], *moved, *(each for each in order[at:] if each not in moved)]
+
+
+def rows_below(pool: Pool, rows: Ints) -> dict[int, list[int]]:
+    """By each of these rows that is short enough for a heading: the next rows of its source that may be below it."""
+    return _next_rows(pool, rows, HEADING_TERMS, BELOW_MAX, _may_be_below)
+
+
+def rows_after(pool: Pool, rows: Ints) -> dict[int, list[int]]:
+    """By each of these rows that is short enough for a question: the next row of its source, if it may answer."""
+    return _next_rows(pool, rows, QUESTION_TERMS, 1, _may_answer)
+
+
+def _next_rows(
+    pool: Pool, rows: Ints, terms_max: int, most: int, may_be_next: Callable[[Pool, int, int], bool]
+) -> dict[int, list[int]]:
+    """By each of these rows that has at most `terms_max` terms: up to `most` rows at the next positions of its source,
+    until none at a position `may_be_next`, by lengths and times. Rows without any are left out."""
+    source, position = pool.source, pool.position
+    rows = rows[(pool.length[rows] <= terms_max) & (source[rows] != NO_SOURCE) & (position[rows] != NO_POSITION)]
+    distance = position - position[rows, np.newaxis]
+    found: dict[int, list[int]] = {}
+    at_rows, later = ((source == source[rows, np.newaxis]) & (distance > 0) & (distance <= most)).nonzero()
+    nearest_first = distance[at_rows, later].argsort(kind="stable")
+    for at, row in zip(at_rows[nearest_first].tolist(), later[nearest_first].tolist(), strict=True):
+        lead = int(rows[at])
+        following = found.get(lead, [])
+        if distance[at, row] == len(following) + 1 and may_be_next(pool, lead, row):
+            found[lead] = [*following, row]
+    return found
+
+
+def _may_be_below(pool: Pool, heading: int, row: int) -> bool:
+    same_time = pool.age_hours[heading] == pool.age_hours[row] or _without_times(pool, heading, row)
+    return same_time and bool(pool.length[row] >= LONGER * pool.length[heading])
+
+
+def _may_answer(pool: Pool, question: int, row: int) -> bool:
+    later = pool.age_hours[question] - pool.age_hours[row]
+    return bool(0 <= later <= TALK_HOURS) or _without_times(pool, question, row)
+
+
+def _without_times(pool: Pool, one: int, other: int) -> bool:
+    return bool(np.isnan(pool.age_hours[one]) and np.isnan(pool.age_hours[other]))
+
+
+def _leading(
+    best: Best, count: int, next_rows: Callable[[Pool, Ints], dict[int, list[int]]]
+) -> Iterator[tuple[int, list[int]]]:
+    """(index, indices of its next rows) of those of the best `count` candidates, best first, that have next rows among
+    the candidates."""
+    first = best.ranked.order[:count]
+    candidates, found = set(best.rows.tolist()), next_rows(best.pool, first)
+    for row in first.tolist():
+        if rows := [each for each in found.get(row, ()) if each in candidates]:
+            (index, *others) = best.indices_of(np.array([row, *rows]))
+            yield index, others
+
+
+def reorder_below_headings(best: Best) -> RankedPool:
+    """The ranking with the chunks below a heading directly behind it (`Best.put_behind`).
+
+    A splitter leaves a heading alone in a chunk if the paragraph below it is longer than a chunk. For "where did we
+    sleep on day 9?", the heading of this source then matches best, and the text below it, which answers, lacks the day:
+
+        4  Day 9, Tuesday                                        the heading
+        5  We rode 61 kilometres to Hexley, most of it ...       below it
+        6  For the night we found a hut at the weir, and ...     below it
+        7  Day 10, Wednesday                                     the next heading
+
+    A heading is one of the best `HEADINGS_MAX` candidates: one line of at most `HEADING_TERMS` terms that begins with
+    no small letter and ends no sentence. The chunks below it are the next ones of its source, at most `BELOW_MAX`. Each
+    has the time of the heading and at least `LONGER` times as many terms. After the first of them, the next line as
+    described above ends them. A line that is not `MARKED` may also be a note or a message of a chat. It is a heading
+    only if it has no speaker ("Mira: Lisbon"), and if the next chunk has at least `PARAGRAPH_TERMS` terms and
+    `PARAGRAPH_LONGER` times as many as the line.
+    """
+    return best.put_behind(_below_headings(best))
+
+
+def _below_headings(best: Best) -> Iterator[tuple[int, int]]:
+    """Indices of (heading, chunk below it), for each heading and each chunk below it."""
+    lengths = best.pool.length[best.rows].tolist()
+    for heading, below in _leading(best, HEADINGS_MAX, rows_below):
+        if is_heading(best.chunks[heading], lengths[heading], lengths[below[0]]):
+            yield heading, below[0]
+            in_section = takewhile(lambda at: not _may_be_heading(best.chunks[at].text, lengths[at]), below[1:])
+            yield from ((heading, each) for each in in_section)
+
+
+def is_heading(chunk: Chunk, terms: int, terms_below: int) -> bool:
+    """Whether a chunk reads as a heading of the next one, by the conditions of `reorder_below_headings`.
+
+    Args:
+        terms: Number of terms of the chunk.
+        terms_below: Number of terms of the next chunk.
+    """
+    if not _may_be_heading(chunk.text, terms):
+        return False
+    is_paragraph = terms_below >= max(PARAGRAPH_TERMS, PARAGRAPH_LONGER * terms)
+    return MARKED.match(chunk.text.strip()) is not None or (is_paragraph and speaker_of(chunk) is None)
+
+
+def _may_be_heading(text: str, terms: int) -> bool:
+    line = text.strip()
+    one_line = terms <= HEADING_TERMS and "\n" not in line
+    return one_line and not line[:1].islower() and not line.endswith(SENTENCE_END)
+
+
+def reorder_answers(best: Best, *, query: str) -> RankedPool:
+    """The ranking with each answer directly behind its question (`Best.put_behind`).
+
+    "Sage green, two coats" answers "which paint did you use for the kitchen?" and holds none of its words. The stage
+    `neighbours`, which raises chunks beside a good one, does not help in a chat of many short talks: it changes nothing
+    if adjacent chunks of a corpus are no more alike than others.
+
+    A question is one of the best `QUESTIONS_MAX` candidates, has at most `QUESTION_TERMS` terms, and ends as `QUESTION`
+    says. The answer is the next chunk of its source, and no question. It is at most `TALK_HOURS` later, or neither has
+    a time. It has another speaker, the one whom the query names if it names one; texts without speakers, such as those
+    of an FAQ, count as well.
+    """
+    chunks = best.chunks
+    leading = [(question, reply) for question, (reply,) in _leading(best, QUESTIONS_MAX, rows_after)]
+    pairs = [(question, reply) for question, reply in leading if asks(chunks[question]) and not asks(chunks[reply])]
+    if not pairs:
+        return best.ranked
+    speakers = [speaker_of(chunk) for chunk in chunks]
+    named = named_in(query, {name for name in speakers if name is not None})
+
+    def answers(question: int, reply: int) -> bool:
+        speaker = speakers[reply]
+        return speaker is None or (speaker != speakers[question] and (not named or speaker in named))
+
+    return best.put_behind(pair for pair in pairs if answers(*pair))
+
+
+def asks(chunk: Chunk) -> bool:
+    """Whether a chunk ends as a question."""
+    return QUESTION.search(chunk.text) is not None
