@@ -21,7 +21,7 @@ FLOORS = (
     ("types",),
     ("pool", "config", "progress", "filters", "times"),
     ("decay", "number_names"),
-    ("protocols", "_settings"),
+    ("protocols",),
     ("runtime",),
     ("embedders", "frameworks/records", "sim"),
     ("query/time", "query/rewriting"),
@@ -57,7 +57,6 @@ SEPARATE = {"query", "ranking", "context", "stores"}
 EXCEPTIONS = {
     ("types", "explain"): "a result shows itself in a notebook and a terminal",
     ("context", "explain"): "a context shows itself in a notebook",
-    ("config", "_settings"): "UmiConfig.load reads settings, which costs import time",
 }
 FACES = {"demo", "cli"}
 """These may show the adapters."""

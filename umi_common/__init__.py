@@ -29,27 +29,21 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = {
-    "AssembledContext": "umi_common.context.budget",
-    "AssemblyPolicy": "umi_common.context.budget",
-    "Chunk": "umi_common.types",
-    "DualRetriever": "umi_common.retriever",
-    "Embedder": "umi_common.protocols",
-    "Hit": "umi_common.types",
-    "HybridStore": "umi_common.stores.embedded.hybrid",
-    "Reranker": "umi_common.protocols",
-    "Rewriter": "umi_common.protocols",
-    "SearchResult": "umi_common.types",
-    "TimeRange": "umi_common.types",
-    "TokenBudget": "umi_common.context.budget",
-    "UmiConfig": "umi_common.config",
-    "UmiError": "umi_common.errors",
+    "umi_common.config": ["UmiConfig"],
+    "umi_common.context.budget": ["AssembledContext", "AssemblyPolicy", "TokenBudget"],
+    "umi_common.errors": ["UmiError"],
+    "umi_common.protocols": ["Embedder", "Reranker", "Rewriter"],
+    "umi_common.retriever": ["DualRetriever"],
+    "umi_common.stores.embedded.hybrid": ["HybridStore"],
+    "umi_common.types": ["Chunk", "Hit", "SearchResult", "TimeRange"],
 }
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = list(_MODULES)
+__all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:
-    module = _MODULES.get(name)
+    module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module 'umi_common' has no attribute {name!r}")
     return getattr(import_module(module), name)

@@ -14,11 +14,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typing_extensions import Self, Unpack
 
-from umi_common.config import UmiConfig, check_settings
+from umi_common.config import UmiConfig, WatchedFile, check_settings
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
 from umi_common.errors import ConfigError, InputError, ReindexRequired
 from umi_common.filters import Where
@@ -45,9 +45,6 @@ from umi_common.search.trace import log
 from umi_common.stores.batch_checks import check_store
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics
 from umi_common.types import SearchResult, TimeRange, utc_now
-
-if TYPE_CHECKING:
-    from umi_common._settings import WatchedFile
 
 __all__ = ["DualRetriever", "Strategy", "Where"]
 
@@ -163,8 +160,6 @@ class DualRetriever(Closing):
             ConfigError, ReindexRequired: If `seconds` is no number, or if the file is missing, wrong or needs another
                 index when `watch` is called.
         """
-        from umi_common._settings import WatchedFile  # here, because pydantic-settings is slow to import
-
         watched = WatchedFile(path, seconds)
         config = self.reconfigure(UmiConfig.load(path))
         self._watched = watched
@@ -404,14 +399,8 @@ def store_settings(store: Store) -> UmiConfig:
 
 
 def _with_settings_of(store: Store, config: UmiConfig, stated: Collection[str]) -> UmiConfig:
-    """`config`, with the stages `STORE_STAGES` taken from `store.config`, if the store has settings.
-
-    Args:
-        stated: Names of the stages that the caller set.
-
-    Raises:
-        ReindexRequired, ConfigError: If the caller set a stage of `STORE_STAGES` to other settings than the store's.
-    """
+    """`config`, with the stages `STORE_STAGES` taken from `store.config`, if the store has settings. Raises if the
+    caller set one of these stages, by the names in `stated`, to other settings than the store's."""
     known = getattr(store, "config", None)
     if not isinstance(known, UmiConfig):
         return config

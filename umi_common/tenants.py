@@ -223,8 +223,9 @@ class Tenants(Closing):
             for leftover in self._root.glob(f"{REMOVED}*"):
                 if leftover.is_symlink():
                     self._delete_link(leftover)
-                else:
-                    _delete_tree(leftover)
+                while leftover.is_dir():  # another call may be deleting it, too
+                    with suppress(FileNotFoundError):
+                        shutil.rmtree(leftover)
         except OSError as error:
             raise StoreError(f"{directory} cannot be deleted ({error.strerror}); check permissions") from error
         return existed
@@ -274,13 +275,6 @@ class StoreInUse:
                 asyncio.get_running_loop().run_in_executor(None, self.__exit__)
             except RuntimeError:  # the loop is ending, and starts no more threads
                 self.__exit__()
-
-
-def _delete_tree(directory: Path) -> None:
-    """Delete a directory; nothing happens if the path is a file or does not exist."""
-    while directory.is_dir():  # another call may be deleting it, too
-        with suppress(FileNotFoundError):
-            shutil.rmtree(directory)
 
 
 def _close(slot: _Slot) -> None:

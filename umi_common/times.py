@@ -110,11 +110,7 @@ def _epoch_time(number: float) -> datetime | None:
 
 
 def _text_time(text: str) -> datetime | None:
-    """The moment that a text states; None: the text has no known form.
-
-    Raises:
-        ValueError, LookupError, OverflowError, OSError: If its date or its zone does not exist.
-    """
+    """The moment that a text states; None: the text has no known form. Raises if its date or zone does not exist."""
     if len(text) > CHARACTERS_MAX:
         return None
     if re.fullmatch(r"\d{9,13}(\.\d+)?|\d{15,}", text):  # 14 digits: 20261118101500
@@ -130,11 +126,7 @@ def _text_time(text: str) -> datetime | None:
 
 
 def _day(written: dict[str, str | None]) -> date:
-    """The date of the groups of a match of `_DATES`; for a month or a week its first day.
-
-    Raises:
-        ValueError: If the date does not exist, or if each of two numbers may be the day or the month.
-    """
+    """The date of the groups of a match of `_DATES`; for a month or a week its first day."""
     given = {name: int(value) for name, value in written.items() if value and value.isdigit()}
     if "week" in given:
         return date.fromisocalendar(given["year"], given["week"], given.get("weekday", 1))

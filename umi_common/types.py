@@ -174,12 +174,7 @@ class Chunk:
 
 
 def _plain_text(chunk_id: object, value: object, name: str) -> str:
-    """`value` as a plain `str`; for a string enum, the value of the enum.
-
-    Raises:
-        InvalidChunk: If `value` is no string, or UTF-8 cannot encode it. The message names the chunk and the field
-            `name`.
-    """
+    """`value` as a plain `str`; for a string enum, the value of the enum."""
     if not isinstance(value, str):
         raise InvalidChunk(f"chunk {chunk_id!r}: {name} is {type(value).__name__}; expected str")
     try:

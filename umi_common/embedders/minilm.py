@@ -115,12 +115,7 @@ class MiniLMEmbedder(PackagedModel):
 
 
 def _content(file: _DataFile) -> bytes:
-    """The bytes of a data file of an installed package.
-
-    Raises:
-        MissingExtra: If its package is not installed.
-        EmbedderError: If the file's SHA-256 is not the expected one.
-    """
+    """The bytes of a data file of an installed package, whose SHA-256 is checked."""
     spec = importlib.util.find_spec(file.module)
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtra(file.package, MINILM)
@@ -134,10 +129,8 @@ def _content(file: _DataFile) -> bytes:
 
 
 def _batches(lengths: Sequence[int]) -> list[list[int]]:
-    """Batches of indices of texts, longest text first; a padded batch has at most `RUN_TOKENS` tokens.
-
-    All texts of a batch are padded to the length of its first text, the longest one.
-    """
+    """Batches of indices of texts, longest text first; with the texts padded to the length of the first, a batch has at
+    most `RUN_TOKENS` tokens."""
     batches: list[list[int]] = []
     room = longest = 0
     for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from umi_common.filters.tree import TEXT_MATCHES, And, Comparison, Filter, Not, Operator, comparisons
+from umi_common.filters.tree import TEXT_MATCHES, Comparison, Filter, Operator, comparisons, translated
 from umi_common.types import Metadata, MetadataValue, Scalar
 
 COMPARISONS_MAX = 256
@@ -54,24 +54,15 @@ def to_chroma(where: Filter) -> ChromaWhere | None:
         return None
     if sum(len(leaf.value) for leaf in leaves if isinstance(leaf.value, tuple)) > CLAUSE_VALUES_MAX:
         return None
-    return _clause(where, wanted=True)
+    return translated(where, _comparison, _join, wanted=True)
 
 
-def _clause(where: Filter, wanted: bool) -> ChromaWhere | None:
-    """The clause for `where` if `wanted`, else for its complement; None: no clause, so every row passes.
-
-    Chroma negates only comparisons, so each `Not` is moved down to the comparisons.
-    """
-    if isinstance(where, Not):
-        return _clause(where.part, not wanted)
-    if isinstance(where, Comparison):
-        return _join("$or" if wanted else "$and", list(_leaf(where, wanted)))
-    all_must = isinstance(where, And) is wanted
-    return _join("$and" if all_must else "$or", [_clause(part, wanted) for part in where.parts])
+def _comparison(comparison: Comparison, wanted: bool) -> ChromaWhere | None:
+    return _join(not wanted, list(_leaf(comparison, wanted)))
 
 
-def _join(word: str, clauses: list[ChromaWhere | None]) -> ChromaWhere | None:
-    known = [clause for clause in clauses if clause is not None]
+def _join(all_must: bool, clauses: list[ChromaWhere | None]) -> ChromaWhere | None:
+    word, known = "$and" if all_must else "$or", [clause for clause in clauses if clause is not None]
     if not known or (word == "$or" and len(known) < len(clauses)):
         return None
     exact = len(known) == len(clauses) and all(clause.exact for clause in known)

@@ -11,7 +11,7 @@ import reprlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from datetime import date
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from umi_common.types import Metadata, MetadataValue, Scalar, plain_value
 Operator = Literal["$eq", "$in", "$gt", "$gte", "$lt", "$lte", "$contains", "$text_match", "$text_match_insensitive"]
 """The operators of a comparison; `$ne`, `$nin`, `$not_contains` and `$exists` are spellings that use `Not`."""
 
+Term = TypeVar("Term")
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
 TEXT_MATCHES: tuple[Operator, ...] = ("$text_match", "$text_match_insensitive")
 ORDERINGS: Mapping[Operator, Callable[[Any, Any], bool]] = {
@@ -126,6 +127,23 @@ def comparisons(where: Filter, *, negated: bool = True) -> Iterator[Comparison]:
             yield from comparisons(part, negated=negated)
     elif negated:
         yield from comparisons(where.part)
+
+
+def translated(
+    where: Filter, leaf: Callable[[Comparison, bool], Term], join: Callable[[bool, list[Term]], Term], *, wanted: bool
+) -> Term:
+    """A filter in the language of a database that negates only comparisons; the complement of the filter if not
+    `wanted`.
+
+    Args:
+        leaf: Translates a comparison, or its complement if its second argument is False.
+        join: Joins translated parts, of which all must hold if its first argument is True, else at least one.
+    """
+    if isinstance(where, Comparison):
+        return leaf(where, wanted)
+    if isinstance(where, Not):
+        return translated(where.part, leaf, join, wanted=not wanted)
+    return join(isinstance(where, And) is wanted, [translated(part, leaf, join, wanted=wanted) for part in where.parts])
 
 
 def required(where: Filter | None) -> Iterator[Comparison]:

@@ -126,11 +126,7 @@ def skipped_list(on_invalid: OnInvalid) -> list[SkippedChunk] | None:
 
 
 def _as_chunk(index: int, item: object) -> Chunk:
-    """The item itself if it is a chunk; if it is a dict, the chunk with these fields.
-
-    Raises:
-        InvalidChunk: If the item is neither chunk nor dict, or if a key or value of the dict is invalid.
-    """
+    """The item itself if it is a chunk; if it is a dict, the chunk with these fields. Any other item is invalid."""
     if isinstance(item, Chunk):
         return item
     if not isinstance(item, Mapping):
@@ -153,27 +149,11 @@ def _text(item: object, name: str) -> str | None:
 
 
 def _finite_rows(vectors: Any, batch: list[Any], dim: int | None) -> tuple[Vectors, list[bool]]:
-    """(n, dim) unit rows, and for each given row whether it is valid: finite and of length dim. The unit row of an
-    invalid row has no meaning.
+    """(n, dim) unit rows, and for each given row whether it is valid: `dim` finite numbers. The unit row of an invalid
+    row has no meaning. A `dim` of None stands for the most frequent length, other than 0, of the rows.
 
     Raises:
-        InvalidVector: If the shape is wrong or no row holds numbers.
-    """
-    try:
-        matrix = np.asarray(vectors, dtype=np.float32)
-    except (TypeError, ValueError, OverflowError):  # a row is None, has another length or holds no numbers
-        matrix = _rows_of_one_length(vectors, batch, dim)
-    finite = np.isfinite(matrix)
-    rows = checked_vectors(matrix if finite.all() else np.where(finite, matrix, 0.0), batch, dim)
-    return rows, [bool(row.all()) for row in finite]
-
-
-def _rows_of_one_length(vectors: Any, batch: list[Any], dim: int | None) -> Vectors:
-    """(n, dim) rows; NaN in place of a row that is no list of `dim` numbers. A `dim` of None stands for the most
-    frequent length, other than 0, of the rows.
-
-    Raises:
-        InvalidVector: If no row is a list of `dim` numbers.
+        InvalidVector: If the number of rows is wrong or no row is a list of `dim` numbers.
     """
     rows: list[Vectors] = []
     for vector in vectors if isinstance(vectors, Iterable) else ():
@@ -184,9 +164,11 @@ def _rows_of_one_length(vectors: Any, batch: list[Any], dim: int | None) -> Vect
     lengths = Counter(len(row) for row in rows if row.ndim == 1 and len(row))
     width = max(lengths, key=lengths.__getitem__, default=0) if dim is None else dim
     if width not in lengths:
-        return checked_vectors(vectors, batch, dim)  # raises, because no row has this length
-    missing = np.full(width, np.nan, dtype=np.float32)
-    return np.stack([row if row.shape == (width,) else missing for row in rows])
+        return checked_vectors(vectors, batch, dim), []  # raises, unless there are no rows
+    valid = [row.shape == (width,) and bool(np.isfinite(row).all()) for row in rows]
+    zeros = np.zeros(width, dtype=np.float32)
+    matrix = np.stack([row if is_valid else zeros for row, is_valid in zip(rows, valid, strict=True)])
+    return checked_vectors(matrix, batch, dim), valid
 
 
 def checked_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from zlib import crc32
 
 import numpy as np
@@ -44,20 +44,38 @@ SAMPLE_CHUNKS_MAX = 8_192
 DIVISOR_MIN = 1e-12
 """Smallest divisor; a variance below it counts as 0."""
 SUMS = 5 + 2 * len(LAGS)
-"""Number of the sums of one source, apart from the sum of its vectors, which follows them in an array of sums:
-
-    chunks            number of chunks
-    squares           sum of the squared weighted deviations from the weighted mean
-    weights_squared   sum of the squared weights
-    pairs             number of pairs of chunks, of all lags
-    within            sum of the squared deviations from the unweighted mean
-    products          by lag: sum of the products of the weighted deviations of a pair, less the value by chance
-    weight_products   by lag: sum of the products of the weights of a pair
-"""
+"""Number of the sums of one source, apart from the sum of its vectors."""
 
 Lengths = npt.NDArray[np.integer]
 Checksums = npt.NDArray[np.uint32]
 NO_CHECKSUMS: Checksums = np.zeros(0, dtype=np.uint32)
+
+
+class SourceSums(NamedTuple):
+    """The sums of one source, or of several sources together. As one array they are the fields in this order."""
+
+    chunks: float
+    """Number of chunks."""
+    squares: float
+    """Sum of the squared weighted deviations from the weighted mean."""
+    weights_squared: float
+    pairs: float
+    """Number of pairs of chunks, of all lags."""
+    within: float
+    """Sum of the squared deviations from the unweighted mean."""
+    products: Floats
+    """By lag: sum of the products of the weighted deviations of a pair, less the value by chance."""
+    weight_products: Floats
+    """By lag: sum of the products of the weights of a pair."""
+    total: Floats
+    """(dim,) sum of the vectors."""
+
+    @classmethod
+    def of_array(cls, sums: Floats) -> SourceSums:
+        """The sums in an array (SUMS + dim,)."""
+        chunks, squares, weights_squared, pairs, within = sums[:5].tolist()
+        products, weight_products = sums[5:SUMS].reshape(2, len(LAGS))
+        return cls(chunks, squares, weights_squared, pairs, within, products, weight_products, sums[SUMS:])
 
 
 class RowVectors(Protocol):
@@ -82,7 +100,7 @@ class Calibration:
         """The snapshot that `_numbers` and `_sums` describe; None: they are not computed yet."""
         self._numbers: Mapping[str, float] = {}
         self._sums: dict[int, Floats] = {}
-        """Code of each measured source -> its (SUMS + dim,) sums, the last dim of them the sum of its vectors."""
+        """Code of each measured source -> its `SourceSums` as an array."""
         self._source_checksums: Growing[np.uint32] = Growing(np.uint32)
         """CRC-32 of the names of the first sources."""
         self._checksums: Growing[np.uint32] = Growing.copied(checksums)
@@ -163,7 +181,8 @@ class Calibration:
         with self._lock:
             if self._drawn_from is not rows:
                 # The SAMPLE_SIZE living rows with the smallest checksums.
-                drawn = _smallest(rows.alive, SAMPLE_SIZE, self._checksums_of(rows), rows.ids)
+                checksums = _extended(self._checksums, rows.ids, len(rows))
+                drawn = _smallest(rows.alive, SAMPLE_SIZE, checksums, rows.ids)
                 if not np.array_equal(drawn, self._drawn):
                     self._drawn, self._sample = drawn, None
                 self._drawn_from = rows
@@ -173,10 +192,6 @@ class Calibration:
                 self._sample = vectors[self._drawn]
             sample = self._sample
         return cosine_background(cosines(sample, queries))
-
-    def _checksums_of(self, rows: Rows) -> Checksums:
-        """(n,) CRC-32 of the ids of all rows."""
-        return _extended(self._checksums, rows.ids, len(rows))
 
     @classmethod
     def restored(cls, rows: Rows, saved: Mapping[str, npt.NDArray[Any]]) -> Calibration:
@@ -199,7 +214,7 @@ class Calibration:
         with self._lock:
             sums = self._sums.values()
             arrays: dict[str, npt.NDArray[Any]] = {
-                "id checksums": self._checksums_of(rows),
+                "id checksums": _extended(self._checksums, rows.ids, len(rows)),
                 "drawn": self._drawn[:0] if self._sample is None else self._drawn,
                 "sample": np.zeros(0, np.float32) if self._sample is None else self._sample,
                 "chosen": np.array(list(self._sums), np.int64),
@@ -253,7 +268,7 @@ def _touched(before: Rows | None, now: Rows) -> frozenset[int]:
 
 
 def _sums_of(mine: Ints, indices: Ints, vectors: RowVectors, lengths: Lengths) -> Floats:
-    """(SUMS + dim,) the sums of one source; zeros if fewer than two of its vectors are not zero.
+    """(SUMS + dim,) the `SourceSums` of one source; zeros if fewer than two of its vectors are not zero.
 
     Args:
         mine: The rows of the source, by position.
@@ -281,21 +296,20 @@ def _sums_of(mine: Ints, indices: Ints, vectors: RowVectors, lengths: Lengths) -
         weight_products.append(weight_product)
     total = own.sum(axis=0)
     within = chunks - float(total @ total) / chunks
-    return np.concatenate([[chunks, squares, weights_squared, pairs, within, *products, *weight_products], total])
+    by_lag = np.array(products), np.array(weight_products)
+    return np.hstack(SourceSums(chunks, squares, weights_squared, pairs, within, *by_lag, total))
 
 
 def _numbers_of(sums: Sequence[Floats]) -> dict[str, float]:
     """`autocorrelation` and its number of pairs; `icc`, 1 - (variance within sources) / (total variance), and its
     degrees of freedom, both 0 for a single source; from the sums of each source."""
-    whole, sources = np.array(sums).sum(axis=0), sum(bool(each[0]) for each in sums)
-    chunks, squares, weights_squared, pairs, within = whole[:5].tolist()
-    products, weights = whole[5:SUMS].reshape(2, len(LAGS))
-    scale = squares / max(weights_squared, DIVISOR_MIN)
-    per_lag = np.where(weights > 0, products / np.maximum(weights, DIVISOR_MIN), 0.0) / max(scale, DIVISOR_MIN)
+    whole, sources = SourceSums.of_array(np.array(sums).sum(axis=0)), sum(bool(each[0]) for each in sums)
+    scale, weights = whole.squares / max(whole.weights_squared, DIVISOR_MIN), whole.weight_products
+    per_lag = np.where(weights > 0, whole.products / np.maximum(weights, DIVISOR_MIN), 0.0) / max(scale, DIVISOR_MIN)
     autocorrelation = float(np.sum(per_lag)) if scale > DIVISOR_MIN else 0.0
     icc = freedom = 0.0
     if sources > 1:
-        total, freedom = whole[SUMS:], chunks - sources
-        spread = (chunks - float(total @ total) / chunks) / (chunks - 1)
-        icc = 1.0 - within / freedom / spread if spread > DIVISOR_MIN else 0.0
-    return {"autocorrelation": autocorrelation, "autocorrelation_pairs": pairs, "icc": icc, "icc_chunks": freedom}
+        chunks, freedom = whole.chunks, whole.chunks - sources
+        spread = (chunks - float(whole.total @ whole.total) / chunks) / (chunks - 1)
+        icc = 1.0 - whole.within / freedom / spread if spread > DIVISOR_MIN else 0.0
+    return {"autocorrelation": autocorrelation, "autocorrelation_pairs": whole.pairs, "icc": icc, "icc_chunks": freedom}

@@ -91,11 +91,7 @@ def embedded(
 
 
 def _missing(texts: Sequence[str], known: Mapping[str, Vectors], dim: int | None) -> list[int]:
-    """The first index of each distinct text that has no vector in `known`, or one of another dimension than `dim`.
-
-    Args:
-        dim: None: a vector of any dimension counts.
-    """
+    """The first index of each distinct text that has no vector of dimension `dim` in `known`; None: any dimension."""
     missing: dict[str, int] = {}
     for index, text in enumerate(texts):
         if text not in known or dim not in (None, len(known[text])):

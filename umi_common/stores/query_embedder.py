@@ -153,8 +153,7 @@ class QueryEmbedder:
         return await adrive(self._embedding(group.texts, *key[1:]), self._workers)
 
     def _close_group(self, key: tuple[asyncio.AbstractEventLoop, float, int], group: _Group) -> None:
-        """Add no further query to the group. Called when the group's task begins, and when it ends, because a task that
-        is cancelled early never begins."""
+        """Add no further query to the group. A task that is cancelled early ends without having begun."""
         if self._groups.get(key) is group:
             del self._groups[key]
 
@@ -201,12 +200,8 @@ class QueryEmbedder:
         return [_Job([missing[index] for index in batch]) for batch in batches]
 
     def _run(self, job: _Job, seconds: float, deadline: float, *, in_threads: bool) -> Body[None]:
-        """Call the model for a job, with retries until the deadline, and set the job's outcome.
-
-        Args:
-            in_threads: Call the model's blocking function in threads, not its async function, whose connections may
-                belong to another loop.
-        """
+        """Call the model for a job, with retries until the deadline, and set the job's outcome. `in_threads`: its
+        blocking function, because the connections of its async function may belong to another loop."""
 
         def call(left: float) -> Call:
             texts = list(job.texts)  # a model may change the list, for example put a prefix before each text

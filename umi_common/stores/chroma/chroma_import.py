@@ -88,11 +88,7 @@ def drift(store: Any, collection: Any) -> Drift:
 
 
 def _read(keys: ImportKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
-    """The chunk of a record with a text. Its source and position are read as in `to_chunk`; "" counts as no value.
-
-    Raises:
-        InvalidChunk: If the time cannot be read, or the record cannot be a chunk; the message names its id.
-    """
+    """The chunk of a record with a text. Its source and position are read as in `to_chunk`; "" counts as no value."""
     values = {key: value for key, value in metadata.items() if key not in PRIVATE}
 
     def first_of(names: Sequence[str]) -> Any:

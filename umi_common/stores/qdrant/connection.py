@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from umi_common.errors import ConfigError, StoreUnavailable, optional_module
 from umi_common.runtime.forks import renew_in_child
@@ -25,22 +24,16 @@ def models() -> Any:
     return optional_module("qdrant_client", "qdrant-client", "qdrant").models
 
 
-class _ClientLocks:
-    """A lock for each client in local mode. Stores may share a client."""
+class _LocalMode:
+    """Has a lock, which lets one thread of the process at a time call Qdrant's local mode."""
 
-    _by_client: WeakKeyDictionary[Any, threading.RLock]
+    lock: threading.RLock
 
     def __init__(self) -> None:
-        renew_in_child(self, _ClientLocks._renew)  # now and in each forked child
-
-    def _renew(self) -> None:
-        self._by_client = WeakKeyDictionary()
-
-    def of(self, client: Any) -> threading.RLock:
-        return self._by_client.setdefault(client, threading.RLock())
+        renew_in_child(self, lambda each: setattr(each, "lock", threading.RLock()))
 
 
-_LOCKS = _ClientLocks()
+_LOCAL_MODE = _LocalMode()
 
 
 class Connection:
@@ -92,7 +85,7 @@ class Connection:
     def call(self, method: str, /, **arguments: Any) -> Any:
         """The result of a method of the client. Raises StoreUnavailable if the method fails."""
         try:
-            with _LOCKS.of(self._client) if self.is_local else nullcontext():
+            with _LOCAL_MODE.lock if self.is_local else nullcontext():
                 return getattr(self._client, method)(collection_name=self.collection, **arguments)
         except Exception as error:
             raise StoreUnavailable(

@@ -21,10 +21,11 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from umi_common.filters import And, Comparison, Filter, Or
-from umi_common.filters.tree import TEXT_MATCHES, Operator
+from umi_common.filters import Comparison, Filter
+from umi_common.filters.tree import TEXT_MATCHES, Operator, translated
 from umi_common.stores.qdrant.connection import models
 from umi_common.types import Metadata, MetadataValue, TimeRange, microseconds
 
@@ -111,26 +112,18 @@ def compiled(where: Filter | None, window: TimeRange | None, tenants: tuple[str,
         window: None: chunks of any time pass, and chunks without a time.
         tenants: Metadata keys with a tenant index.
     """
-    parts = [] if where is None else [_compile(where, True, tenants)]
+    parts = [] if where is None else [translated(where, partial(_comparison, tenants), _joined, wanted=True)]
     if window is not None:
         # Both bounds are inclusive, because float64 rounds microseconds before 1684 and after 2255.
         first = EARLIEST if window.start is None else microseconds(window.start)
         last = LATEST if window.end is None else microseconds(window.end) - 1
         parts.append(Compiled(in_range("time", gte=first, lte=last), True))
-    return _all(parts)
+    return _joined(True, parts)
 
 
-def _compile(where: Filter, wanted: bool, tenants: tuple[str, ...]) -> Compiled:
-    """The condition for `where`; if `wanted` is false, the condition for the complement of `where`.
-
-    The complement is formed for each comparison alone. The complement of an inexact condition would lose chunks,
-    because the inexact condition lets other chunks pass.
-    """
-    if isinstance(where, (And, Or)):
-        parts = [_compile(part, wanted, tenants) for part in where.parts]
-        return _all(parts) if isinstance(where, And) is wanted else _any(parts)
-    if not isinstance(where, Comparison):
-        return _compile(where.part, not wanted, tenants)
+def _comparison(tenants: tuple[str, ...], where: Comparison, wanted: bool) -> Compiled:
+    """The condition for a comparison; if `wanted` is false, for its complement. It is not the complement of the
+    condition: that would lose chunks, because an inexact condition lets other chunks pass."""
     key, value = where.key, where.value
     if where.operator == "$eq":
         return _one_of(key, (value,), wanted, tenants)
@@ -191,19 +184,16 @@ def _exact(condition: Any, wanted: bool) -> Compiled:
     return Compiled(condition if wanted else models().Filter(must_not=[condition]), True)
 
 
-def _all(parts: list[Compiled]) -> Compiled:
+def _joined(all_must: bool, parts: list[Compiled]) -> Compiled:
     if len(parts) == 1:
         return parts[0]
-    return Compiled(all_conditions(*(part.condition for part in parts)), all(part.exact for part in parts))
+    conditions, exact = [part.condition for part in parts], all(part.exact for part in parts)
+    if all_must:
+        return Compiled(all_conditions(*conditions), exact)
+    return Compiled(None, False) if None in conditions else Compiled(models().Filter(should=conditions), exact)
 
 
 def all_conditions(*conditions: Any) -> Any:
     """A filter that requires all conditions that are not None; None if there is none."""
     known = [condition for condition in conditions if condition is not None]
     return models().Filter(must=known) if known else None
-
-
-def _any(parts: list[Compiled]) -> Compiled:
-    if any(part.condition is None for part in parts):
-        return Compiled(None, False)
-    return Compiled(models().Filter(should=[part.condition for part in parts]), all(part.exact for part in parts))

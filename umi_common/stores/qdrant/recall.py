@@ -264,13 +264,8 @@ def _by_id(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def _enough(pool: Pool, depth: int, answer: Sequence[Candidate], scorer: CandidateScorer, limit: int) -> bool:
-    """Whether each arm of the search, for every variation, ranks `depth` rows, or all that the server has.
-
-    Args:
-        pool: The rows of the answer that pass the filter.
-        answer: The rows that the server returned.
-        limit: Largest number of rows that the server returns for an arm and variation.
-    """
+    """Whether each arm, for every variation, ranks `depth` of the rows that pass (`pool`), or all that the server has:
+    its `answer` then holds fewer than `limit` rows of the arm."""
     in_lexical = np.count_nonzero(scorer.matches(answer), axis=1)
     in_dense = np.where(pool.query_vectors.any(axis=1), len(answer), 0)
     for ranks, returned in ((pool.lexical_rank, in_lexical), (pool.dense_rank, in_dense)):
