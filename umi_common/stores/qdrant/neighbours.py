@@ -39,14 +39,13 @@ class Beside:
     """Chunk id -> point."""
     following: Mapping[str, str]
     """Chunk id -> the id directly after it in its source, if that id is known."""
-    previous: Mapping[str, str]
-    """Chunk id -> the id directly before it in its source, if that id is known."""
 
     def around(self, ids: Iterable[str], reach: int) -> list[str]:
         """The known ids at most `reach` chunks before or after any of `ids`, and `ids` themselves if known."""
         near: dict[str, None] = {}
+        previous = {second: first for first, second in self.following.items()}
         for id in ids:
-            before, after = _walked(self.previous, id, reach), _walked(self.following, id, reach)
+            before, after = _walked(previous, id, reach), _walked(self.following, id, reach)
             near |= dict.fromkeys([*reversed(before), *after[1:]])
         return [id for id in near if id in self.points]
 
@@ -88,26 +87,25 @@ def beside(
             in_order = sorted((point.payload["position"], point.payload["id"]) for point in whole)
             following |= dict(pairwise(id for _, id in in_order))
         open_requests, limit = repeated, 4 * limit
-    return Beside(points, following, {second: first for first, second in following.items()})
+    return Beside(points, following)
 
 
 def _in_sources(connection: Connection, sources: Collection[str], payload: Any, vectors: bool) -> Beside:
     """All chunks of the sources that have a position, in one request: local mode compares every point with each."""
     if not sources:
-        return Beside({}, {}, {})
+        return Beside({}, {})
     m = models()
     same = m.Filter(must=[m.FieldCondition(key="source", match=m.MatchAny(any=sorted(sources)))])
     request = m.QueryRequest(filter=same, limit=LOCAL_LIMIT, with_payload=payload, with_vector=vectors)
     found = own_points(connection.query([request])[0])
     points = [point for point in found if point.payload.get("position") is not None]
     points.sort(key=lambda point: (point.payload["source"], point.payload["position"], point.payload["id"]))
-    pairs = [
-        (first.payload["id"], second.payload["id"])
+    following = {
+        first.payload["id"]: second.payload["id"]
         for first, second in pairwise(points)
         if first.payload["source"] == second.payload["source"]
-    ]
-    by_id = {point.payload["id"]: point for point in points}
-    return Beside(by_id, dict(pairs), {second: first for first, second in pairs})
+    }
+    return Beside({point.payload["id"]: point for point in points}, following)
 
 
 def _request(source: str, position: int, after: bool, limit: int, payload: Any, vectors: bool) -> Any:
