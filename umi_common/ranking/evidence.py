@@ -122,7 +122,9 @@ def arm_evidence(pool: Pool, unit: float, excess: Floats | None = None) -> ArmEv
     lexical = dense = np.zeros_like(pool.lexical)
     if pool.mode != "vector":
         bound = pool.lexical_bound / unit
-        lexical = lexical_evidence(pool.lexical / unit, bound + _missing(bound, pool.coverage))
+        whole = bound / np.where(pool.coverage > 0, pool.coverage, np.inf)  # with the terms outside the corpus
+        missing = np.minimum(np.maximum(whole - bound, 0.0), MISSING_MAX)
+        lexical = lexical_evidence(pool.lexical / unit, bound + missing)
     if pool.mode != "text":
         dense = dense_evidence(pool.dense, pool_background(pool), excess)
     if pool.mode == "hybrid" and pool.other_language.any():
@@ -138,16 +140,6 @@ def _hidden_by_language(pool: Pool, lexical: Floats) -> Bools:
     own = ~pool.other_language
     own_hold_words = (own & (lexical > 0)).any(axis=1, keepdims=True) | pool.other_language.all(axis=1, keepdims=True)
     return np.asarray(pool.other_language & own_hold_words, dtype=bool)
-
-
-def _missing(bound: Floats, coverage: Floats) -> Floats:
-    """(V,) the amount that the query's terms outside the corpus add to the bound, at most MISSING_MAX.
-
-    Args:
-        coverage: (V,) the share of the idf of the query's terms that is of terms in the corpus.
-    """
-    whole = bound / np.where(coverage > 0, coverage, np.inf)
-    return np.minimum(np.maximum(whole - bound, 0.0), MISSING_MAX)
 
 
 def background_of(cosines: npt.ArrayLike) -> Background:
@@ -195,7 +187,7 @@ def min_max(scores: npt.ArrayLike) -> Floats:
 
     A row whose scores are all equal becomes 1 if they are above 0, else 0.
     """
-    given = _floats(scores)
+    given = np.asarray(scores, dtype=np.float64)
     if given.shape[-1] == 0:
         return np.array(given)
     low = given.min(axis=-1, keepdims=True)
@@ -207,7 +199,7 @@ def min_max(scores: npt.ArrayLike) -> Floats:
 
 def z_score(scores: npt.ArrayLike) -> Floats:
     """(s - mean) / standard deviation of the row; 0 throughout a row without spread. Unbounded."""
-    given = _floats(scores)
+    given = np.asarray(scores, dtype=np.float64)
     if given.shape[-1] == 0:
         return np.array(given)
     deviation = given.std(axis=-1, keepdims=True)
@@ -227,13 +219,15 @@ def by_bound(scores: npt.ArrayLike, bound: npt.ArrayLike) -> Floats:
         scores: (..., n) finite scores, as for every normaliser.
         bound: (...) largest possible score of each row, >= 0; for BM25 the sum of the query terms' largest impacts.
     """
-    most = _floats(bound)[..., np.newaxis]
-    return np.minimum(np.maximum(_floats(scores) / np.where(most > EPSILON, most, np.inf), 0.0), 1.0)
+    most = np.asarray(bound, dtype=np.float64)[..., np.newaxis]
+    return np.minimum(
+        np.maximum(np.asarray(scores, dtype=np.float64) / np.where(most > EPSILON, most, np.inf), 0.0), 1.0
+    )
 
 
 def by_best(scores: npt.ArrayLike) -> Floats:
     """s / max, clamped to 0..1: the best of a row is 1. A row without a score above 0 is all 0."""
-    given = _floats(scores)
+    given = np.asarray(scores, dtype=np.float64)
     best = given.max(axis=-1, keepdims=True, initial=0.0)
     return np.maximum(given, 0.0) / np.where(best > EPSILON, best, np.inf)
 
@@ -249,7 +243,3 @@ def normalized(scores: Floats, normalizer: str, bound: Floats) -> Floats:
     if normalizer == "none":
         return np.array(scores)
     return {"minmax": min_max, "zscore": z_score, "logistic": logistic}[normalizer](scores)
-
-
-def _floats(values: npt.ArrayLike) -> Floats:
-    return np.asarray(values, dtype=np.float64)

@@ -103,18 +103,11 @@ def _id_of(item: Any) -> str:
 
 
 def rrf(ranks: Ints, weights: npt.ArrayLike, *, k: float = RRF_K) -> Floats:
-    """Weighted reciprocal rank over a pool: score(row) = sum_l weights[l] / (k + ranks[l, row]).
+    """(n,) `weighted_rrf` of the rows of a pool: score(row) = sum_l weights[l] / (k + ranks[l, row]).
 
     Args:
         ranks: (L, n) from 1, one row per arm and variation; NOT_RANKED adds 0.
         weights: (L,) >= 0.
-        k: Rank damping, > 0.
-
-    Returns:
-        (n,) scores >= 0.
-
-    Raises:
-        ConfigError: If the lengths differ, a weight is negative or k <= 0.
     """
     each = _checked(weights, len(ranks), k)
     return weighted_sum(each, np.where(ranks == NOT_RANKED, 0.0, 1.0 / (k + ranks)))

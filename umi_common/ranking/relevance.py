@@ -116,13 +116,9 @@ def relevance(
     chunks = FEW_CHUNKS if pool.background is None else pool.background.count or FEW_CHUNKS
     few = FEW_WEIGHT * np.log(FEW_CHUNKS / min(chunks, FEW_CHUNKS))
     answers = fitted.answers @ np.array([covered, most_evidence, 1.0]) + fitted.fall * np.log(shares) + few
-    return _steeper_above_half(known * _sigmoid(answers))
-
-
-def _steeper_above_half(probability: Floats) -> Floats:
-    """The probabilities (n,), which must be above 0; the odds of those above 0.5 are raised to ODDS_POWER."""
-    odds_against = 1.0 / probability - 1.0
-    return np.where(probability > 0.5, 1.0 / (1.0 + odds_against**ODDS_POWER), probability)
+    product = known * _sigmoid(answers)
+    odds_against = 1.0 / product - 1.0
+    return np.where(product > 0.5, 1.0 / (1.0 + odds_against**ODDS_POWER), product)
 
 
 def _comparable_arms(pool: Pool) -> str | None:

@@ -7,7 +7,6 @@ is a generator (`runtime.calls.Body`).
     request            the caller's arguments, checked, and the parts of the retriever that the steps work with
     recall             one pool of candidates: for the query, for the LLM's variations, and from extra arms
     extra_arms         further ways to find chunks (`Arm` and `SparseArm` are public)
-    sparse_index       postings of a learned sparse encoder, for `SparseArm`
     rank               the order of a pool's rows: fusion, score stages, MMR
     fetch              the chunks of the best rows, without duplicates if configured; hits with their signals
     reorder/           stages that reorder the best candidates by their texts

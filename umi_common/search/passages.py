@@ -110,12 +110,6 @@ def _analyzer() -> Analyzer:
     return Analyzer(AnalyzerConfig())
 
 
-def _title_end(text: str) -> int:
-    """The index at which the title of a text ends; 0: the text has none."""
-    title = TITLE_LINE.match(text)
-    return len(title[0]) if title else len(mail_headers(text))
-
-
 def _best_passage(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> tuple[int, int] | None:
     passages = [match.span() for match in PASSAGE.finditer(text)]
     held = [weights.keys() & set(analyzer.terms(text[start:end])) for start, end in passages]
@@ -124,7 +118,8 @@ def _best_passage(text: str, weights: Mapping[str, float], analyzer: Analyzer) -
         for term, weight in weights.items()
         if (count := sum(term in terms for terms in held))
     }
-    title_end = _title_end(text)
+    title = TITLE_LINE.match(text)
+    title_end = len(title[0]) if title else len(mail_headers(text))
     in_title = sum(end <= title_end for _, end in passages)
     scores = []
     for at, terms in enumerate(held):

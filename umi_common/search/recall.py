@@ -372,16 +372,14 @@ def _ask_llm(search: Search) -> Call:
 
 
 def _pool_of(outcome: CallOutcome, request: SearchRequest) -> Pool:
-    """The pool of a finished call, with the scores of the strategy's arms alone. Raises the call's error."""
+    """The pool of a finished call, with the scores of the strategy's arms alone. Raises the call's error.
+
+    The query's weight in fusion is below 1 if it holds a specific question and much other text.
+    """
     pool: Pool = value_of(outcome)[0]
     pool = pool if request.strategy == "hybrid" else pool.only(request.strategy)
-    weight = _query_weight(pool, request)
-    return replace(pool, query_weight=weight) if weight < 1.0 else pool
-
-
-def _query_weight(pool: Pool, request: SearchRequest) -> float:
-    """The weight of the whole query in fusion: below 1 if it holds a specific question and much other text."""
     bounds = pool.lexical_bound[1 : 1 + len(request.questions)]
     if not request.words_around or not bounds.any():
-        return 1.0
-    return min(1.0, max(SPECIFIC_BOUND / float(bounds.max()), CONTEXT_RATIO / request.words_around))
+        return pool
+    weight = max(SPECIFIC_BOUND / float(bounds.max()), CONTEXT_RATIO / request.words_around)
+    return pool if weight >= 1.0 else replace(pool, query_weight=weight)

@@ -54,14 +54,10 @@ def as_reranker(model: Any) -> RerankerCalls:
     """
     if isinstance(model, type):
         raise ConfigError(f"reranker is the class {model.__name__}; expected an instance of it: {model.__name__}(...)")
-    return RerankerCalls(_score_function(model))
-
-
-def _score_function(model: Any) -> Score:
     if callable(score := getattr(model, "score_chunks", None)):
-        return score  # type: ignore[no-any-return]
+        return RerankerCalls(score)
     score_texts = _text_function(model)
-    return lambda query, chunks: score_texts(query, [chunk.indexed_text for chunk in chunks])
+    return RerankerCalls(lambda query, chunks: score_texts(query, [chunk.indexed_text for chunk in chunks]))
 
 
 def _text_function(model: Any) -> Callable[[str, Sequence[str]], Any]:

@@ -47,7 +47,6 @@ COUNTERS = {"searches": "search", "fallbacks": "search", "llm_calls": "call", "c
 units. Its field `failures` is not among them: a failed search is a span with status ERROR."""
 HISTOGRAMS = {"milliseconds": "ms", "hits": "hit"}
 """Fields of `SearchMetrics` that OpenTelemetry gets as histograms named `umi.<field>`, with their units."""
-SearchBody = Callable[..., Body[SearchResult]]
 
 
 @dataclass(slots=True)
@@ -94,7 +93,7 @@ class TraceBuilder:
         return Trace(tuple(self.stages), (time.perf_counter() - self.started) * 1e3)
 
 
-def observed_search(search: SearchBody) -> SearchBody:
+def observed_search(search: Callable[..., Body[SearchResult]]) -> Callable[..., Body[SearchResult]]:
     """Wrap a search so that it is counted, logged and traced.
 
     Its span is made when it ends, and the spans of its stages are made from its trace. A search that failed has no
@@ -143,7 +142,16 @@ def observed_context(assembled: Callable[..., Body[AssembledContext]]) -> Callab
         stats = context.stats
         log.debug("context: %d parts, %d of %d tokens", len(context), stats.tokens, stats.budget)
         if span is not None:
-            span.set_attributes(_context_facts(context))
+            attributes: dict[str, Any] = {
+                "tokens": stats.tokens,
+                "budget": stats.budget,
+                "budget_used": stats.tokens / max(1, stats.budget),
+                "parts": len(context),
+                "files_touched": stats.sources,
+                "dedup_ratio": stats.duplication_ratio,
+                "degraded": tuple(loss.part for loss in context.degraded),
+            }
+            span.set_attributes(attributes)
             span.end()
         return context
 
@@ -194,6 +202,9 @@ def _search_facts(config: UmiConfig, request: SearchRequest, result: SearchResul
     recall, rewrite = _facts(result.trace, "recall"), _facts(result.trace, "rewrite")
     lost = tuple(loss.part for loss in result.degraded)
     folded = sum(gone.reason in FOLDED for gone in result.suppressed)
+    # "off": not requested; "empty": a store without chunks
+    bm25_status = "error" if "lexical" in lost else "empty" if recall.get("chunks") == 0 else "ready"
+    bm25_status = "off" if request.strategy == "vector" else bm25_status
     return {
         "query_len": len(request.query),
         "top_k": request.limit,
@@ -206,7 +217,7 @@ def _search_facts(config: UmiConfig, request: SearchRequest, result: SearchResul
         "results": len(result),
         "bm25_results": _ranked_by(result, "lexical"),
         "dense_results": _ranked_by(result, "dense"),
-        "bm25_status": _bm25_status(request.strategy, lost, recall),
+        "bm25_status": bm25_status,
         "dedup_ratio": folded / max(1, folded + len(result)),
         "deep_search": result.deep_search_used,
         "attempts": rewrite.get("attempts", 0),
@@ -216,31 +227,9 @@ def _search_facts(config: UmiConfig, request: SearchRequest, result: SearchResul
     }
 
 
-def _bm25_status(strategy: str, lost: tuple[str, ...], recall: Mapping[str, Any]) -> str:
-    """The state of the lexical arm: "off" (not requested), "error", "empty" (a store without chunks) or "ready"."""
-    if strategy == "vector":
-        return "off"
-    if "lexical" in lost:
-        return "error"
-    return "empty" if recall.get("chunks") == 0 else "ready"
-
-
 def _ranked_by(result: SearchResult, arm: str) -> int:
     """Number of hits that the arm ranked, for the query or for one of `result.query_variations`."""
     return sum(any(signal.arm == arm and signal.rank is not None for signal in hit.signals) for hit in result)
-
-
-def _context_facts(context: AssembledContext) -> dict[str, Any]:
-    stats = context.stats
-    return {
-        "tokens": stats.tokens,
-        "budget": stats.budget,
-        "budget_used": stats.tokens / max(1, stats.budget),
-        "parts": len(context),
-        "files_touched": stats.sources,
-        "dedup_ratio": stats.duplication_ratio,
-        "degraded": tuple(loss.part for loss in context.degraded),
-    }
 
 
 def _facts(trace: Trace, name: str) -> Mapping[str, Any]:

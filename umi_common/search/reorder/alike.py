@@ -241,16 +241,13 @@ def _holds_more(a: Words, b: Words) -> bool:
         return a.held > b.held
     if a.counts == b.counts and a.order > b.order:
         return True
-    return (_earlier(a.firsts, b.firsts) and a.order[0] >= b.order[0]) or a.whole > b.whole
+    earlier = _much_earlier(a.firsts, b.firsts) > _much_earlier(b.firsts, a.firsts)
+    return (earlier and a.order[0] >= b.order[0]) or a.whole > b.whole
 
 
-def _earlier(one: Sequence[int], other: Sequence[int]) -> bool:
-    """Whether more words are much earlier in one text than in the other text; arguments are their `Words.firsts`."""
-    return sum(map(_much_earlier, one, other)) > sum(map(_much_earlier, other, one))
-
-
-def _much_earlier(one: int, other: int) -> bool:
-    return other >= max(2 * one, BEGINNING)
+def _much_earlier(one: Sequence[int], other: Sequence[int]) -> int:
+    """Number of words that are much earlier in one text than in the other; arguments are their `Words.firsts`."""
+    return sum(b >= max(2 * a, BEGINNING) for a, b in zip(one, other, strict=True))
 
 
 def _alike(one: Words, other: Words) -> bool:

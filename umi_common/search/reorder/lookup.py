@@ -70,6 +70,9 @@ LONG_WORDS = 50
 `FAR_CANDIDATES`. A longer query, such as a pasted text, holds many names and identifiers, and each is one detail of
 many. Looking up all of them would take 10 to 40 ms at 30,000 passages."""
 
+COUNTED = ("phrases", "codes", "identifiers", "names", "full_names", "keywords", "heads")
+"""Fields of `Lookup` whose numbers of parts the trace gets."""
+
 
 class Lookup(NamedTuple):
     """The parts of a query that are looked up."""
@@ -197,7 +200,9 @@ def reorder_by_lookup(best: Best, *, sought: Lookup, weight: float, terms_of: Te
     defined = names_defined(texts, sought.names)
     g = np.concatenate([words, names_held(texts, sought.names) + defined, full_names], axis=1)
     held = int(g.any(axis=1).sum())
-    best.facts.update(_counts(sought), held=held)
+    counts = {kind: len(getattr(sought, kind)) for kind in COUNTED}
+    counts["full_names"] += len(sought.possible_names)
+    best.facts.update(counts, held=held)
     if not held:
         return best.ranked
     added = best_added(own, np.concatenate([identifiers > 0, full_names], axis=1))
@@ -223,9 +228,3 @@ def _words_held(best: Best, texts: list[str], sought: Lookup, identifiers: Float
     near = near_best(best.pool.lexical[:1], best.rows, KEYWORDS_SHARE)
     keywords = [text != "" and holds_all(text, sought.keywords) for text in words]
     return np.concatenate([(np.array(keywords) & near)[:, np.newaxis], entries], axis=1)
-
-
-def _counts(sought: Lookup) -> dict[str, int]:
-    kinds = ("phrases", "codes", "identifiers", "names", "full_names", "keywords", "heads")
-    counts = {kind: len(getattr(sought, kind)) for kind in kinds}
-    return counts | {"full_names": len(sought.full_names) + len(sought.possible_names)}

@@ -172,12 +172,12 @@ def _code(code: str) -> Code:
 
 def codes_held(texts: Sequence[str], codes: Sequence[Code]) -> Floats:
     """(n, C) `earlier_first` of g of C codes in n texts."""
-    return held_early(texts, codes, _by_offset)
+    return held_early(texts, codes, lambda text, code: _by_offset(code.search(text)))
 
 
-def _by_offset(text: str, code: Code) -> float:
-    match = code.search(text)
-    return 0.0 if match is None else 1 - match.start() / len(text)
+def _by_offset(match: re.Match[str] | None) -> float:
+    """1 - offset / length of the text that was searched; 0 without a match."""
+    return 0.0 if match is None else 1.0 - match.start() / len(match.string)
 
 
 def with_words_beside(held: Floats, texts: Sequence[str], beside: Sequence[str], terms_of: TermsOf) -> Floats:
@@ -365,13 +365,11 @@ def full_names_held(
     g: Floats = np.array(held, dtype=np.float64).reshape(len(held), len(texts)).T
     if not g.any():
         return g
-    around = [_around_name(text, own) for text, own in zip(texts, g.max(axis=1, initial=0.0).tolist(), strict=True)]
+    first_g = zip(texts, g.max(axis=1, initial=0.0).tolist(), strict=True)
+    starts = [round((1.0 - own) * len(text)) for text, own in first_g]
+    near = [slice(max(0, start - CHARACTERS_BESIDE), start + 2 * CHARACTERS_BESIDE) for start in starts]
+    around = [text[own] for text, own in zip(texts, near, strict=True)]
     return with_words_beside(earlier_first(g, texts), around, beside, terms_of)
-
-
-def _around_name(text: str, g: float) -> str:
-    start = round((1.0 - g) * len(text))
-    return text[max(0, start - CHARACTERS_BESIDE) : start + 2 * CHARACTERS_BESIDE]
 
 
 def _full_name_held(texts: Sequence[str], name: str, initials: Mapping[str, str], *, any_case: bool) -> list[float]:
@@ -383,11 +381,8 @@ def _full_name_held(texts: Sequence[str], name: str, initials: Mapping[str, str]
     initial = initials.get(name.lower(), ANY_INITIAL)
     pattern = whole_name(name, rf"{SIGNS}(?:{initial}[\W_]{{1,8}})?", any_case=any_case)
     last_first = whole_name(" ".join(reversed(name.split())), LAST_FIRST, any_case=any_case)
-    found = [
-        pattern.search(text) or last_first.search(text) if maybe else None
-        for text, maybe in zip(texts, may_hold, strict=True)
-    ]
-    g = [1.0 - match.start() / len(text) if match else 0.0 for text, match in zip(texts, found, strict=True)]
+    candidates = zip(texts, may_hold, strict=True)
+    g = [_by_offset(pattern.search(text) or last_first.search(text)) if may else 0.0 for text, may in candidates]
     others = [text for text, own in zip(texts, g, strict=True) if not own]
     in_several = (_is_in_several(word, others, any_case=any_case) for word in name.split())
     if len(texts) - len(others) <= HOLDERS_MAX and all(in_several):

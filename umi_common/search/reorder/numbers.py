@@ -316,8 +316,11 @@ def numbers_sought(query: str) -> re.Pattern[str] | None:
     numbers = _numbers(query)
     alone = (f"v?{re.escape(number)}(?:st|nd|rd|th)?" for number in numbers)
     names = (name for name, digits in DIGITS_OF.items() if digits in numbers and name[0].isalpha()) if numbers else ()
-    roman = (pattern for number in numbers if number in IN_ROMAN for pattern in _in_roman(number, query))
-    either = "|".join([*([f"(?P<as_one>{as_one})"] if as_one else ()), *alone, *names, *roman, *_letters(query)])
+    in_roman = [IN_ROMAN[number] for number in numbers if number in IN_ROMAN]
+    ones = _roman_ones(query) if "i" in in_roman else ()
+    # Alone, small letters v, x and vi are mostly no numbers.
+    roman = (f"(?-i:{each.upper()})" if each in ("v", "x", "vi") else each for each in in_roman if each != "i")
+    either = "|".join([*([f"(?P<as_one>{as_one})"] if as_one else ()), *alone, *names, *roman, *ones, *_letters(query)])
     return re.compile(rf"(?:{either})(?!\w|[.,:-]\d)", re.IGNORECASE) if either else None
 
 
@@ -364,17 +367,15 @@ SEVERAL_PARTS = re.compile(rf"\d(?:[.,:-]\d|(?:{BASE_UNITS})\b)")
 def _numbers(query: str) -> list[str]:
     """The query's distinct numbers, at most `PARTS_MAX`. Of those that begin alike, the longest comes first, because
     the first alternative of a pattern that matches counts."""
-    parts = [part for word in filter(DIGITS.search, query.split()) for part in _parts_of(word)]
+    parts: list[str] = []
+    for word in filter(DIGITS.search, query.split()):
+        if any(map(str.isalpha, word)):
+            code = LETTERS_AND_NUMBER.fullmatch(bare(word))
+            parts.append(code[1] if code else bare(word))  # "258" of "HIS258"
+        else:
+            parts += map(bare, word.split("/"))  # "3" and "2024" of "(3/2024)"
     numbers = [*map(canonical, filter(_is_number, parts)), *_roman_numbers(query)]
     return sorted(list(dict.fromkeys(numbers))[:PARTS_MAX], key=len, reverse=True)
-
-
-def _parts_of(word: str) -> list[str]:
-    """The parts of a word that may be numbers: "3" and "2024" of "(3/2024)", "258" of "HIS258"."""
-    if any(map(str.isalpha, word)):
-        code = LETTERS_AND_NUMBER.fullmatch(bare(word))
-        return [code[1] if code else bare(word)]
-    return list(map(bare, word.split("/")))
 
 
 def _is_number(part: str) -> bool:
@@ -418,14 +419,6 @@ BESIDE_DIGITS = re.compile(r"v(?=\d+\.\d)|(?<=\d)(?:st|nd|rd|th)$", re.IGNORECAS
 def canonical(number: str) -> str:
     """The one form of a number: "14" for "xiv", "2" for "two", "second" and "2nd", "3.2" for "v3.2"."""
     return ROMAN.get(number) or DIGITS_OF.get(number) or BESIDE_DIGITS.sub("", number)
-
-
-def _in_roman(number: str, query: str) -> list[str]:
-    """Patterns of a number in Roman digits; those of "1" depend on the query."""
-    roman = IN_ROMAN[number]
-    if roman == "i":
-        return _roman_ones(query)
-    return [f"(?-i:{roman.upper()})" if roman in ("v", "x", "vi") else roman]
 
 
 def _roman_ones(query: str) -> list[str]:

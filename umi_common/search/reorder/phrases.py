@@ -152,7 +152,9 @@ def words_if_any(text: str, wanted: Sequence[Sequence[str]]) -> str:
 def phrases_held(texts: Sequence[str], phrases: Sequence[str]) -> Floats:
     """(n, P) `earlier_first` of 1 - offset / length of the text for P phrases in n texts of words; 0: the text lacks
     the phrase."""
-    return held_early(texts, phrases, _by_offset)
+    return held_early(
+        texts, phrases, lambda words, phrase: 1 - words.find(phrase) / len(words) if phrase in words else 0
+    )
 
 
 def content_phrase_held(texts: Sequence[str], phrase: str) -> Floats:
@@ -162,11 +164,6 @@ def content_phrase_held(texts: Sequence[str], phrase: str) -> Floats:
     texts = [text if all(map(text.__contains__, words)) else "" for text in texts]  # few texts hold all of them
     content = [spaced([word for word in text.split() if word not in function_words]) if text else "" for text in texts]
     return phrases_held(content, [phrase])
-
-
-def _by_offset(words: str, phrase: str) -> float:
-    at = words.find(phrase)
-    return 0.0 if at < 0 else 1 - at / len(words)
 
 
 def holds_all(words: str, keywords: Sequence[str]) -> bool:
@@ -284,7 +281,9 @@ class WordRuns:
     def share_in(self, text: str) -> float:
         """r(i) of a text, 0..1, by the formula of `reorder_by_word_runs`."""
         text = text[:RUN_CHARACTERS_MAX]
-        words = words_in(_without_questions(text) if self._asks else text)
+        if self._asks and "?" in text:
+            text = " ".join(sentence for sentence in SENTENCE_END.split(text) if not sentence.endswith("?"))
+        words = words_in(text)
         if self._most_held(spaced(words)) < self._held_min:
             return 0.0
         matcher = SequenceMatcher(None, words, self._words, autojunk=False)
@@ -308,12 +307,6 @@ class WordRuns:
         """An upper bound of h(i): number of words in the runs that a text holds in any order. h(i) takes longer."""
         starts = [at for at, sequence in enumerate(self._sequences) if sequence in joined]
         return len({at + nth for at in starts for nth in range(RUN_WORDS_MIN)})
-
-
-def _without_questions(text: str) -> str:
-    if "?" not in text:
-        return text
-    return " ".join(sentence for sentence in SENTENCE_END.split(text) if not sentence.endswith("?"))
 
 
 def _has_content(words: Sequence[str]) -> bool:

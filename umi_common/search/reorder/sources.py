@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import chain, takewhile
 from statistics import median
@@ -148,7 +148,10 @@ def reorder_in_documents(best: Best, *, query: str, terms_of: TermsOf) -> Ranked
     leading = order[:LEADING]
     documents = [(head, values) for head, values in _documents(best, query, terms_of) if head in leading]
     for head, values in documents:
-        order = _others_before_head(order, head, values)
+        at = order.index(head)
+        may = [each for each in order[at + 1 :] if values.get(each, 0) >= max(1, values[head])]
+        moved = sorted(may, key=values.__getitem__, reverse=True)[:BEFORE_HEAD]
+        order = [*order[:at], *moved, *(each for each in order[at:] if each not in moved)]
     best.facts["documents"] = len(documents)
     return best.in_order(order)
 
@@ -192,8 +195,9 @@ def _head_and_values(
     Args:
         members: The candidates of the document, best first, as indices of `Best.rows`.
     """
-    first = _first_chunk(best, members)
-    if first is None:
+    positions = best.pool.position[best.rows]
+    first = min(members, key=lambda at: int(positions[at]))
+    if not 0 <= positions[first] <= 1:  # sources are numbered from 0 or 1
         return None
     texts = {at: best.chunks[at].indexed_text for at in members}
     counts = {at: counts_of(text) for at, text in texts.items()}
@@ -209,27 +213,12 @@ def _head_and_values(
     }
 
 
-def _first_chunk(best: Best, members: Sequence[int]) -> int | None:
-    """The member with the smallest position, if it is 0 or 1, as sources are numbered from 0 or 1; else None."""
-    positions = best.pool.position[best.rows]
-    first = min(members, key=lambda at: int(positions[at]))
-    return first if 0 <= positions[first] <= 1 else None
-
-
 def title_of(text: str) -> str:
     """The title of a text: its first line, of at most `TITLE_WORDS` words, if text follows and the line does not end as
     a sentence or clause; else ""."""
     line, _, below = text.strip().partition("\n")
     is_title = below and len(words_in(line)) <= TITLE_WORDS and not line.rstrip().endswith((*SENTENCE_END, ":"))
     return line if is_title else ""
-
-
-def _others_before_head(order: list[int], head: int, values: Mapping[int, int]) -> list[int]:
-    """An order of candidates in which the chunks with the largest values are before the head of their document."""
-    at = order.index(head)
-    may = [each for each in order[at + 1 :] if values.get(each, 0) >= max(1, values[head])]
-    moved = sorted(may, key=values.__getitem__, reverse=True)[:BEFORE_HEAD]
-    return [*order[:at], *moved, *(each for each in order[at:] if each not in moved)]
 
 
 def rows_below(pool: Pool, rows: Ints) -> dict[int, list[int]]:
@@ -262,17 +251,17 @@ def _next_rows(
 
 
 def _may_be_below(pool: Pool, heading: int, row: int) -> bool:
-    same_time = pool.age_hours[heading] == pool.age_hours[row] or _without_times(pool, heading, row)
-    return same_time and bool(pool.length[row] >= LONGER * pool.length[heading])
+    return _follows(pool, heading, row, 0.0) and bool(pool.length[row] >= LONGER * pool.length[heading])
 
 
 def _may_answer(pool: Pool, question: int, row: int) -> bool:
-    later = pool.age_hours[question] - pool.age_hours[row]
-    return bool(0 <= later <= TALK_HOURS) or _without_times(pool, question, row)
+    return _follows(pool, question, row, TALK_HOURS)
 
 
-def _without_times(pool: Pool, one: int, other: int) -> bool:
-    return bool(np.isnan(pool.age_hours[one]) and np.isnan(pool.age_hours[other]))
+def _follows(pool: Pool, row: int, later: int, hours: float) -> bool:
+    """Whether a row is at most so many hours later than another one, or neither has a time."""
+    ages = pool.age_hours[[row, later]]
+    return bool(0.0 <= ages[0] - ages[1] <= hours or np.isnan(ages).all())
 
 
 def _leading(
@@ -306,17 +295,13 @@ def reorder_below_headings(best: Best) -> RankedPool:
     only if it has no speaker ("Mira: Lisbon"), and if the next chunk has at least `PARAGRAPH_TERMS` terms and
     `PARAGRAPH_LONGER` times as many as the line.
     """
-    return best.put_behind(_below_headings(best))
-
-
-def _below_headings(best: Best) -> Iterator[tuple[int, int]]:
-    """Indices of (heading, chunk below it), for each heading and each chunk below it."""
     lengths = best.pool.length[best.rows].tolist()
-    for heading, below in _leading(best, HEADINGS_MAX, rows_below):
-        if is_heading(best.chunks[heading], lengths[heading], lengths[below[0]]):
-            yield heading, below[0]
-            in_section = takewhile(lambda at: not _may_be_heading(best.chunks[at].text, lengths[at]), below[1:])
-            yield from ((heading, each) for each in in_section)
+    pairs: list[tuple[int, int]] = []
+    for heading, (first, *others) in _leading(best, HEADINGS_MAX, rows_below):
+        if is_heading(best.chunks[heading], lengths[heading], lengths[first]):
+            in_section = takewhile(lambda at: not _may_be_heading(best.chunks[at].text, lengths[at]), others)
+            pairs += ((heading, each) for each in (first, *in_section))
+    return best.put_behind(pairs)
 
 
 def is_heading(chunk: Chunk, terms: int, terms_below: int) -> bool:

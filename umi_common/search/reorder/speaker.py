@@ -106,7 +106,9 @@ def speaker_of(chunk: Chunk) -> str | None:
     name = chunk.metadata.get(SPEAKER_KEY)
     if not isinstance(name, str):
         text = chunk.indexed_text
-        found = (_sender(text) or MESSAGE.match(text)) if ":" in text else None  # many texts have no colon
+        found = (
+            (SENDER.search(mail_headers(text)) or MESSAGE.match(text)) if ":" in text else None
+        )  # many texts have no colon
         if found is None:
             return None
         name = found[1]
@@ -120,12 +122,8 @@ def mail_headers(text: str) -> str:
     return "" if headers is None or OF_MAIL.search(headers[0]) is None else headers[0]
 
 
-def _sender(text: str) -> re.Match[str] | None:
-    return SENDER.search(mail_headers(text))
-
-
 def _said(text: str) -> str:
     """A text; of a mail only what its sender says: no headers, greeting and quoted lines."""
-    if _sender(text) is None:
+    if SENDER.search(mail_headers(text)) is None:
         return text
     return QUOTED_LINE.sub("", GREETING.sub("", HEADERS.sub("", text)))

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from umi_common.config import FusionConfig, UmiConfig
 from umi_common.errors import EmbedderError
 from umi_common.pool import NO_SOURCE, Ints, Pool
 from umi_common.query.time.find import When, time_order
@@ -22,7 +21,7 @@ from umi_common.search.reorder import alike, in_time_order, late_interaction, nu
 from umi_common.search.reorder.best import CANDIDATES, Best
 from umi_common.search.reorder.lookup import lookup_of, reorder_by_lookup
 from umi_common.search.reorder.words import TermsOf, words_in
-from umi_common.search.request import Search, SearchRequest
+from umi_common.search.request import Search
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
 
@@ -67,6 +66,7 @@ def reorder_stages(
         boost: The boost by which `rank` raised the rows of this period; None: it raised none.
     """
     config, request = search.config, search.request
+    fusion, late = config.fusion, config.late_interaction
     if request.strategy != "hybrid":
         return
     period = (0, 0) if when is None else when.span
@@ -74,24 +74,51 @@ def reorder_stages(
     outside = request.asked[: period[0]] + request.asked[period[1] :]
     latest_or_first = time_order(outside) if config.when.enabled and config.when.order_boost else None
     terms_of: TermsOf | None = getattr(search.store, "terms_of", None)
-    has_sources = config.neighbours.enabled and config.fusion.method != "rrf" and (pool.source != NO_SOURCE).any()
+    by_ranks = fusion.method == "rrf"  # its scores differ so little that one further stage would decide the order
+    has_sources = config.neighbours.enabled and not by_ranks and (pool.source != NO_SOURCE).any()
+    only_period = when is not None and when.nothing_else
     if has_sources and sources.MAY_SPELL.search(request.asked):
         by_names = partial(sources.reorder_by_names, query=request.asked)
         yield ReorderStage("names", CANDIDATES, by_names)
-    if when is None or not when.nothing_else:
-        yield from _by_numbers_and_tokens(config, request, pool, order, terms_of)
-        if config.fusion.method != "rrf":  # its scores differ so little that one further stage would decide the order
-            by_time = latest_or_first is not None
-            yield from _by_words(config.fusion, request, pool, order, period, by_time, terms_of or words_in)
-    if config.fusion.alike:
+    if fusion.number_pair_weight and terms_of is not None and not only_period:
+        pairs = numbers.query_pairs(request.asked, terms_of)
+        if pairs is not None:
+            by_pairs = partial(numbers.reorder_by_number_pairs, query=pairs, weight=fusion.number_pair_weight)
+            yield ReorderStage("number_pairs", numbers.candidates_read(pool, order), by_pairs)
+    share = 0.0 if only_period else late_interaction.share_of_weight(late, pool, order)
+    if share > 0:
+        by_tokens, query = late_interaction.reorder_by_late_interaction, request.searched
+        yield ReorderStage("late_interaction", late.pool, partial(by_tokens, query=query, config=late, share=share))
+    if fusion.speaker_weight and not only_period and not by_ranks:
+        by_speaker = partial(speaker.reorder_by_speaker, query=request.asked, weight=fusion.speaker_weight)
+        yield ReorderStage("speaker", CANDIDATES, by_speaker)
+    if fusion.lookup_weight and not only_period and not by_ranks:
+        sought = lookup_of(request, period, by_time=latest_or_first is not None)
+        if read := sought.candidates(pool, order):
+            weight = fusion.lookup_weight
+            by_lookup = partial(reorder_by_lookup, sought=sought, weight=weight, terms_of=terms_of or words_in)
+            yield ReorderStage("lookup", read, by_lookup)
+    if fusion.word_run_weight and not only_period and not by_ranks:
+        runs = phrases.WordRuns(request.verbatim)
+        if runs:
+            by_runs = partial(phrases.reorder_by_word_runs, runs=runs, weight=fusion.word_run_weight)
+            yield ReorderStage("word_runs", phrases.RUN_CANDIDATES, by_runs)
+    if fusion.alike:
         of_period = None if boost is None else boost.lifted
         by_words = partial(alike.reorder_alike, query=request.searched, typed=request.query, of_period=of_period)
         yield ReorderStage("alike", alike.COMPARED, by_words)
     if config.neighbours.enabled:
-        yield from _by_what_is_before(request, pool, order)
+        first = order[: sources.LEADING_READ]
+        if below := sources.rows_below(pool, first):
+            more = partial(_later_rows, pool, below, sources.is_heading)
+            yield ReorderStage("headings", len(first), sources.reorder_below_headings, more)
+        if after := sources.rows_after(pool, first):
+            more = partial(_later_rows, pool, after, lambda chunk, *_: sources.asks(chunk))
+            by_questions = partial(sources.reorder_answers, query=request.asked)
+            yield ReorderStage("answers", len(first), by_questions, more)
         in_documents = partial(sources.reorder_in_documents, query=request.asked, terms_of=terms_of or words_in)
         yield ReorderStage("documents", CANDIDATES, in_documents)
-    if config.fusion.alike and request.exclusion is not None and terms_of is not None:
+    if fusion.alike and request.exclusion is not None and terms_of is not None:
         exclude = partial(alike.reorder_excluded, exclusion=request.exclusion, terms_of=terms_of)
         yield ReorderStage("excluded", CANDIDATES, exclude)
     if latest_or_first is not None:
@@ -103,55 +130,6 @@ def reorder_stages(
             terms_of=terms_of or words_in,
         )
         yield ReorderStage("time_order", in_time_order.candidates_compared(pool), in_order)
-
-
-def _by_numbers_and_tokens(
-    config: UmiConfig, request: SearchRequest, pool: Pool, order: Ints, terms_of: TermsOf | None
-) -> Iterator[ReorderStage]:
-    weight, late = config.fusion.number_pair_weight, config.late_interaction
-    pairs = numbers.query_pairs(request.asked, terms_of) if weight and terms_of is not None else None
-    if pairs is not None:
-        by_pairs = partial(numbers.reorder_by_number_pairs, query=pairs, weight=weight)
-        yield ReorderStage("number_pairs", numbers.candidates_read(pool, order), by_pairs)
-    share = late_interaction.share_of_weight(late, pool, order)
-    if share > 0:
-        by_tokens = late_interaction.reorder_by_late_interaction
-        query = request.searched
-        yield ReorderStage("late_interaction", late.pool, partial(by_tokens, query=query, config=late, share=share))
-
-
-def _by_words(
-    fusion: FusionConfig,
-    request: SearchRequest,
-    pool: Pool,
-    order: Ints,
-    period: tuple[int, int],
-    by_time: bool,
-    terms_of: TermsOf,
-) -> Iterator[ReorderStage]:
-    if fusion.speaker_weight:
-        by_speaker = partial(speaker.reorder_by_speaker, query=request.asked, weight=fusion.speaker_weight)
-        yield ReorderStage("speaker", CANDIDATES, by_speaker)
-    if fusion.lookup_weight:
-        sought = lookup_of(request, period, by_time=by_time)
-        if read := sought.candidates(pool, order):
-            by_lookup = partial(reorder_by_lookup, sought=sought, weight=fusion.lookup_weight, terms_of=terms_of)
-            yield ReorderStage("lookup", read, by_lookup)
-    if fusion.word_run_weight and (runs := phrases.WordRuns(request.verbatim)):
-        by_runs = partial(phrases.reorder_by_word_runs, runs=runs, weight=fusion.word_run_weight)
-        yield ReorderStage("word_runs", phrases.RUN_CANDIDATES, by_runs)
-
-
-def _by_what_is_before(request: SearchRequest, pool: Pool, order: Ints) -> Iterator[ReorderStage]:
-    """The stages that put a chunk behind the one before it in its source: below a heading, after a question."""
-    first = order[: sources.LEADING_READ]
-    if below := sources.rows_below(pool, first):
-        more = partial(_later_rows, pool, below, sources.is_heading)
-        yield ReorderStage("headings", len(first), sources.reorder_below_headings, more)
-    if after := sources.rows_after(pool, first):
-        more = partial(_later_rows, pool, after, lambda chunk, *_: sources.asks(chunk))
-        by_questions = partial(sources.reorder_answers, query=request.asked)
-        yield ReorderStage("answers", len(first), by_questions, more)
 
 
 def _later_rows(
