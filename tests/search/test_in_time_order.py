@@ -9,7 +9,7 @@ import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.pool import Pool
-from umi_common.query.time.find import time_order
+from umi_common.query.time.find import time_order, without_count
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best
 from umi_common.search.reorder.in_time_order import reorder_by_time
@@ -610,3 +610,53 @@ def test_of_near_equal_invoices_that_are_all_due_the_latest_and_the_first_to_a_c
         store.add(Chunk(text, text, event_time=NOW - timedelta(days=90 - day)) for text, day in (*invoices, *letters))
         to_bolt = [text for text, _ in invoices if "Bolt" in text]
         assert DualRetriever(store).search(query, now=NOW).ids[0] == to_bolt[answer]
+
+
+@pytest.mark.parametrize(
+    ("query", "answers"),
+    [
+        ("last 3 invoices to Acme", [-1, -2, -3]),
+        ("the two most recent invoices to Acme", [-1, -2]),
+        ("please list the last three invoices to Acme, newest first", [-1, -2, -3]),
+        ("the first 2 invoices to Acme", [0, 1]),
+        ("what was the oldest invoice to Acme?", [0]),
+        ("the 3 latest invoices", [-1, -2, -3]),
+    ],
+)
+@pytest.mark.parametrize("count", [30, 900])
+def test_invoices_short_and_long_to_the_only_customer_are_sorted_by_time_and_a_count_is_no_word(query, answers, count):
+    """Each text holds "Acme"; some are much shorter than others; many hold "3 May"."""
+    forms = [
+        "Invoice to Acme. Paper, {} EUR.",
+        "Invoice of 3 May to Acme: {} chairs, 3 desk lamps, 2 boxes of toner. Payable within 14 days, no discount.",
+        "Customer: Acme. Invoice {}: two monitors, three cables.",
+    ]
+    texts = [forms[at % 3].format(at) for at in range(count)]
+    with HybridStore.open() as store:
+        store.add(Chunk(text, text, event_time=NOW - timedelta(days=count - at)) for at, text in enumerate(texts))
+        store.add([Chunk("list", "The list for the boss is with Ann.", event_time=NOW - timedelta(days=1))])
+        assert DualRetriever(store).search(query, now=NOW).ids[: len(answers)] == [texts[at] for at in answers]
+
+
+@pytest.mark.parametrize(
+    ("query", "without"),
+    [
+        ("last 3 invoices", "last invoices"),
+        ("the five most recent visits", "the most recent visits"),
+        ("first two orders", "first orders"),
+        ("top 10 latest releases", "latest releases"),
+        ("last 3 weeks", "last 3 weeks"),
+        ("the last 4 digits", "the last 4 digits"),
+        ("first 3 chapters", "first 3 chapters"),
+        ("latest 5 G network", "latest 5 G network"),
+    ],
+)
+def test_a_count_of_texts_is_removed_from_a_query_but_no_length_of_time(query, without):
+    assert without_count(query) == without
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"), [("all invoices, newest first", "latest"), ("visits oldest first", "first")]
+)
+def test_a_query_may_say_how_to_sort(query, asked):
+    assert time_order(query) == asked

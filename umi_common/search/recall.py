@@ -18,7 +18,12 @@ from umi_common.query.time.stated import written
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
 from umi_common.runtime.losses import log_bug, warn_once
 from umi_common.search.extra_arms import ArmHits
-from umi_common.search.reorder.in_time_order import AGE_HOURS_MIN, BM25_SHARE, CHUNKS_BEFORE_CORRECTION
+from umi_common.search.reorder.in_time_order import (
+    AGE_HOURS_MIN,
+    CHUNKS_BEFORE_CORRECTION,
+    comparable,
+    of_several,
+)
 from umi_common.search.request import Search, SearchRequest
 from umi_common.types import Chunk, TimeRange, age_in_hours
 
@@ -159,23 +164,24 @@ def from_midnight_utc(period: TimeRange, now: datetime) -> TimeRange:
 
 
 def _with_ties_beyond(search: Search, recalled: Recalled, asked: TimeOrder) -> Body[Recalled]:
-    """The candidates with further ones of nearly equal BM25 that are later than they, or earlier if the query asks for
-    the first; `recalled` itself if the lexical arm found all of nearly equal BM25.
+    """The candidates with further ones that are later than the latest of them, or earlier than the earliest if the
+    query asks for the first; `recalled` itself if less than half of what the lexical arm ranks may be compared by time.
 
-    "The last error of auth" is asked of thousands of lines, of which the arm ranks `recall.depth`. So if even these all
-    have the share `BM25_SHARE` of the best BM25, the arm is asked again, for the time beyond the latest of them. A
-    decay then cuts equal scores by time; nothing does so for the first.
+    "The last error of auth" is asked of thousands of lines, of which the arm ranks `recall.depth`. So the arm is asked
+    again, for the time beyond the latest `request.limit` of these. A decay then cuts equal scores by time; nothing does
+    so for the first.
     """
     pool, request, depth = recalled.pool, search.request, search.config.recall.depth
-    least = BM25_SHARE * pool.lexical[0].max(initial=0.0)
-    near = (pool.lexical_rank[0] != NOT_RANKED) & (pool.lexical[0] >= least)
+    several = of_several(request.asked, asked)
+    near = (pool.lexical_rank[0] != NOT_RANKED) & comparable(pool, several)
     ages = pool.age_hours[near & (np.isfinite(pool.age_hours) if asked == "first" else pool.age_hours >= AGE_HOURS_MIN)]
-    if near.sum() < depth or not len(ages):
+    if near.sum() < depth / 2 or not len(ages):
         return recalled
+    ages, known = np.sort(ages), min(request.limit, len(ages)) - 1
     config, end = search.config, request.now - timedelta(hours=AGE_HOURS_MIN)
-    beyond = TimeRange(None, request.now - timedelta(hours=float(ages.max())))
+    beyond = TimeRange(None, request.now - timedelta(hours=float(ages[-1 - known])))
     if asked == "latest":
-        age = max(float(ages.min()), 1.0)
+        age = max(float(ages[known]), 1.0)
         beyond = TimeRange(request.now - timedelta(hours=age), end)
         config = config.replaced(decay={"half_life_hours": age / HALVINGS, "floor": 0.0})
     limited = replace(request, time_range=beyond, strategy="text")
@@ -183,7 +189,7 @@ def _with_ties_beyond(search: Search, recalled: Recalled, asked: TimeOrder) -> B
     with search.trace.stage("recall ties") as facts:
         (outcome,) = yield (_ask_store(by_time, [Probe(request.searched)], depth=depth),)
         found = _pool_of(outcome, limited)
-        missing = sorted(set(found.ids_at(np.flatnonzero(found.lexical[0] >= least))).difference(pool.ids))
+        missing = sorted(set(found.ids_at(np.flatnonzero(comparable(found, several)))).difference(pool.ids))
         facts.update(found=len(missing))
         if not missing:
             return recalled

@@ -252,6 +252,7 @@ _OTHER_MEANING = re.compile(
     r"|\b(?:by|until|till|from|up to|for|just) now\b|\bnow (?:that|and then|playing)\b|\bright now,? (?:i|we)\b"
     r"|(?<!\bwas the )\bfirst thing\b|\bfirst (?:of all|come|glance|sight|line|responders?)\b"
     r"|\bcurrent (?:accounts?|affairs|events)\b|\bmost recent call (?:last|first)\b"
+    r"|(?<=\b(?:newest|latest|recent|oldest)) first\b"
     r"|\bat (?:the )?(?:very )?(?:latest|earliest)\b|\bat last\b|\blast but not least\b"
     r"|\bfirst (?:grade|edition|authors?|chapter|section|paragraph|page|row|column|step|prize|degree|person|language)\b"
     r"|\bcurrent(?= (?:of|in|through|at|to|from|and|or|is|flows?|draw|ratings?|density|consumption|sensors?)\b|\W*$)",
@@ -259,6 +260,25 @@ _OTHER_MEANING = re.compile(
 )
 """Phrases with a word of `_LATEST` or `_FIRST` that ask for no order: "at the latest", an electric "current", the first
 line of a traceback."""
+
+_ORDER = r"(?:last|latest|newest|first|oldest|earliest|(?:most )?recent)"
+_NUMBER = r"(?:[1-9]\d?|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty)"
+_NOT_TEXTS = (
+    r"(?! (?:minute|hour|day|night|week|weekend|month|quarter|year|decade|digit|letter|character|word|name|line|page"
+    r"|chapter|section|row|column)s?\b)(?= [^\W\d]{3})"
+)
+_COUNT = re.compile(
+    rf"\b(?:(?P<before>{_ORDER}) {_NUMBER}|(?:top )?{_NUMBER} (?P<after>{_ORDER}))\b{_NOT_TEXTS}", re.IGNORECASE
+)
+"""A number of texts that a query asks for: "last 3 invoices", "the five most recent invoices"; not "last 3 weeks"."""
+
+
+def without_count(query: str) -> str:
+    """The query without the number of texts that it asks for: "last 3 invoices" -> "last invoices".
+
+    The texts do not hold this number, but may hold it as part of a date.
+    """
+    return _COUNT.sub(lambda found: found["before"] or found["after"], query)
 
 
 @lru_cache(maxsize=64)

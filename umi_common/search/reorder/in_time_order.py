@@ -12,8 +12,9 @@ the future (`AGE_HOURS_MIN`). If fewer than two different times are compared, th
 
 One of four rules says which candidates are compared, and with which score(i) and weight(i); each is one function:
 
-    _series                     at least `SERIES` short candidates hold the same words of the query, such as all
-                                invoices to a customer. They get the largest score of theirs: time alone decides.
+    _series                     the query asks for the first or the last of several texts ("last 3 invoices to Acme"),
+                                and short candidates hold the same words of it. They get the largest score of a short
+                                candidate, so that time alone decides.
     _last_event                 the query asks when something last took place ("when did I last do yoga?")
     _nearly_equal_or_changed    the query asks for the present state ("where do I live now"), which a later change may
                                 replace; it does not hold "last" or "latest", or a word of change ("my new phone")
@@ -38,16 +39,16 @@ SCORE_SHARE, BM25_SHARE = 0.65, 0.8
 EVENT_SCORE_SHARE, EVENT_BM25_SHARE = 0.5, 0.5
 """`SCORE_SHARE` and `BM25_SHARE` for a query that asks when something last took place. They are smaller, because texts
 name an event in many ways ("did yoga", "an hour on the mat")."""
-SERIES = 5
-"""Smallest number of candidates that hold the same of the query's words and are compared by time alone. Of fewer, the
-other rules tell the times well apart, because each step of place is at least 1/3."""
-SERIES_SCORE_SHARE, SERIES_BM25_SHARE = 0.4, 0.6
-"""`SCORE_SHARE` and `BM25_SHARE` for a series. They are smaller, because they hold the same words."""
+SERIES, SERIES_OF_ONE_WORD = 3, 5
+"""Smallest number of candidates of a series; the second if they hold only one word of the query, such as "exam"."""
+SERIES_WORDS_SHARE = 0.5
+"""Smallest share of the query's words that a series holds: "please list the last 3 invoices to Acme" has four words
+besides "last", of which invoices hold two. A series with a smaller share is mostly about something else."""
 SERIES_TERMS = 100
 """Largest number of terms of a text of a series, such as a message or a record: a long text may hold the words of the
 query by chance."""
-SERIES_READ = 400
-"""Number of best candidates that are read if there may be a long series: those of one arm and those beyond them."""
+SERIES_READ = 600
+"""Number of best candidates that are read if there may be a long series: those of both arms and those beyond them."""
 CHANGE_SCORE_SHARE = 0.4
 """Smallest share of the largest score at which a candidate that states a change is compared: "I moved to Paris" need
 not hold "live"."""
@@ -115,8 +116,8 @@ _CHANGE_PHRASES = re.compile(
 _CORRECTION = re.compile(
     r"\b(?:i meant|scratch that|no,? wait|correction|meinte|voulais dire|quería decir|volevo dire)\b|我是说"
 )
-_COUNT = re.compile(r"\b(?:last|latest|first|oldest|recent) \d+\b", re.IGNORECASE)
-"""A number of texts that the query asks for, such as "last 3"; texts do not hold it."""
+_ORDER_WORDS = frozenset({"last", "latest", "newest", "most", "recent", "recently", "first", "oldest", "earliest"})
+"""Words that ask for an order; texts rarely hold them."""
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 
@@ -128,11 +129,22 @@ class _Compared(NamedTuple):
     weights: Floats
 
 
-def candidates_compared(pool: Pool) -> int:
-    """Number of best candidates to read: `SERIES_READ` if more than `CANDIDATES` may be of one series."""
+def of_several(query: str, asked: TimeOrder) -> bool:
+    """Whether a query asks for the first or the last of several texts, and not for the present state."""
+    return asked == "first" or _LAST_OF_SEVERAL.search(query) is not None
+
+
+def comparable(pool: Pool, several: bool) -> Bools:
+    """Whether each row of the pool may be compared, by what is known without its text: if the query asks for one of
+    several texts, each short one that holds a term of the query; else each with nearly the largest BM25."""
     lexical = pool.lexical[0]
-    near = lexical >= SERIES_BM25_SHARE * lexical.max(initial=0.0)
-    return SERIES_READ if lexical.any() and near.sum() > CANDIDATES else CANDIDATES
+    near = pool.length <= SERIES_TERMS if several else lexical >= BM25_SHARE * lexical.max(initial=0.0)
+    return np.asarray((lexical > 0) & near, dtype=bool)
+
+
+def candidates_compared(pool: Pool, several: bool) -> int:
+    """Number of best candidates to read: `SERIES_READ` if more than `CANDIDATES` may be compared."""
+    return SERIES_READ if comparable(pool, several).sum() > CANDIDATES else CANDIDATES
 
 
 def reorder_by_time(
@@ -146,14 +158,16 @@ def reorder_by_time(
         weight: The setting `when.order_boost`.
         terms_of: The store's function from a text to its terms.
     """
-    series = _series(best, query, asked, terms_of)
+    several = of_several(query, asked)
+    short = comparable(best.pool, several)[best.rows]
+    series = _series(best, short, query, asked, terms_of) if several else None
     if series is not None:
         scores = best.scores
-        scores[series] = scores[series].max()
+        scores[series] = scores[short].max()
         compared, weights = series, np.full(len(scores), weight)
     elif asked == "latest" and _LAST_TIME.search(query):
         compared, scores, weights = _last_event(best, weight)
-    elif asked == "latest" and _LAST_OF_SEVERAL.search(query) is None and not states_change(query):
+    elif not several and not states_change(query):
         compared, scores, weights = _nearly_equal_or_changed(best, weight)
     else:
         compared, scores, weights = _nearly_equal(best, weight)
@@ -169,27 +183,18 @@ def reorder_by_time(
     return best.sorted_by(scores * (1.0 + weights * places))
 
 
-def _series(best: Best, query: str, asked: TimeOrder, terms_of: TermsOf) -> Bools | None:
-    """Whether each candidate is one of at least `SERIES` candidates that hold the same of the query's words.
-
-    The best candidate's words decide, or those of a candidate that holds these and more. None: there is no series, or
-    its candidates hold one word of a query for the present state ("where do I live"), which says too little.
-    """
-    held, scores, lexical = _held(best, query, terms_of), best.scores, best.pool.lexical[0, best.rows]
-    near = (scores >= SERIES_SCORE_SHARE * scores.max()) & (lexical >= SERIES_BM25_SHARE * lexical.max())
-    near &= best.pool.length[best.rows] <= SERIES_TERMS
+def _series(best: Best, short: Bools, query: str, asked: TimeOrder, terms_of: TermsOf) -> Bools | None:
+    """Whether each candidate is of the series: the short candidates that hold the same words of the query as the one
+    that holds the most of them. None: these words or these candidates are too few."""
+    words, held = _words_held(best, query, terms_of)
     if asked == "latest" and _LAST_TIME.search(query):
-        done = near & [_took_place(chunk.text) for chunk in best.chunks]
-        near = done if 2 * done.sum() >= near.sum() else near  # most plan: "due" is a word of every invoice
-    if not near.any():
+        done = short & [_took_place(chunk.text) for chunk in best.chunks]
+        short = done if 2 * done.sum() >= short.sum() else short  # most plan: "due" is a word of every invoice
+    most = max((held[at] for at in best.order if short[at]), key=len, default=frozenset[str]())
+    series = np.asarray(short & [each == most for each in held], dtype=bool)
+    if not most or len(most) < SERIES_WORDS_SHARE * len(words):
         return None
-    words = frozenset[str]()
-    for at in best.order:
-        if near[at] and held[at] > words:
-            words = held[at]
-    series = near & [each == words for each in held]
-    several = asked == "first" or _LAST_OF_SEVERAL.search(query) is not None or len(words) > 1
-    return np.asarray(series, dtype=bool) if words and several and series.sum() >= SERIES else None
+    return series if series.sum() >= (SERIES if len(most) > 1 else SERIES_OF_ONE_WORD) else None
 
 
 def _took_place(text: str) -> bool:
@@ -197,14 +202,14 @@ def _took_place(text: str) -> bool:
     return len(text) > MESSAGE_CHARACTERS_MAX or _NOT_DONE.search(text) is None
 
 
-def _held(best: Best, query: str, terms_of: TermsOf) -> list[frozenset[str]]:
-    """For each candidate, the beginnings of the query's content words that its text holds."""
-    query = _COUNT.sub(" ", query)
-    stems = {word[: min(map(len, [word, *terms_of(word)]))] for word in content_words(query)}
-    if not stems:
-        return [frozenset()] * len(best.rows)
-    begun = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(map(re.escape, stems), reverse=True))})")
-    return [frozenset(begun.findall(text.lower())) for text in best.texts]
+def _words_held(best: Best, query: str, terms_of: TermsOf) -> tuple[set[str], list[frozenset[str]]]:
+    """The beginnings of the query's content words, without `_ORDER_WORDS`; those that each candidate's text holds."""
+    words = [word for word in content_words(query) if word not in _ORDER_WORDS]
+    begun = {word[: min(map(len, [word, *terms_of(word)]))] for word in words}
+    if not begun:
+        return begun, [frozenset()] * len(best.rows)
+    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(map(re.escape, begun), reverse=True))})")
+    return begun, [frozenset(pattern.findall(text.lower())) for text in best.texts]
 
 
 def _nearly_equal(best: Best, weight: float) -> _Compared:

@@ -129,7 +129,8 @@ def reorder_stages(
             weight=config.when.order_boost,
             terms_of=terms_of or words_in,
         )
-        yield ReorderStage("time_order", in_time_order.candidates_compared(pool), in_order)
+        several = in_time_order.of_several(outside, latest_or_first)
+        yield ReorderStage("time_order", in_time_order.candidates_compared(pool, several), in_order)
 
 
 def _later_rows(
