@@ -82,6 +82,23 @@ def test_a_command_of_the_query_is_found_before_its_last_words():
 
 
 @pytest.mark.parametrize(
+    "question",
+    ["shelves.remove", "what does shelves.remove return?", "def remove", "how does shelves.remove() work?"],
+)
+def test_a_function_named_with_its_module_is_found_where_it_is_defined(question):
+    functions = {
+        "right": "shelves.py\ndef remove(row, *, force=False):\n    return row.pop(force)",
+        "call": "cellar.py\ndef _remove(bottle):\n    for each in bottle.labels:\n        shelves.remove(each)",
+        "inner": "shelves.py\ndef _remove_inner(row):\n    remove(row)\n    log(remove)",
+    }
+    verbs = ("add", "sort", "count", "label", "open", "close", "move", "sell", "weigh", "paint", "rent", "clean")
+    functions |= {verb: f"shelves.py\ndef {verb}(row, bottle):\n    return row.{verb}(bottle)" for verb in verbs}
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(name, text) for name, text in functions.items()])
+        assert umi.search(question).ids[0] == "right"
+
+
+@pytest.mark.parametrize(
     ("line", "name", "defines"),
     [
         ("-C NUM, -NUM, --context=NUM", "--context", True),
@@ -97,6 +114,10 @@ def test_a_command_of_the_query_is_found_before_its_last_words():
         ("if read_line(x):", "read_line", False),
         ("-xzf billing.tar.gz", "billing.tar.gz", False),
         ("- `fs.exists`: whether it is there", "fs.exists", True),
+        ("    async def exists(path):", "fs.exists", True),
+        ("def exists_now(path):", "fs.exists", False),
+        ("def _exists(path):", "fs.exists", False),
+        ("def exists(path):", "def exists", True),
     ],
 )
 def test_a_line_defines_the_name_with_which_it_begins(line, name, defines):

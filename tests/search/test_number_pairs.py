@@ -293,6 +293,26 @@ def test_a_paragraph_sign_finds_the_section():
             assert umi.search(f"Market Stalls Act § {number}", now=NOW).ids[0] == f"Market Stalls Act {number}"
 
 
+@pytest.mark.parametrize(
+    "question", ["§ {} Bakery Act", "section {} of the Bakery Act", "Bakery Act sec. {}", "Bakery Act paragraph {}"]
+)
+def test_nearly_every_section_is_found_among_those_that_refer_to_it_or_share_more_words(question):
+    subjects = ("the bakery", "an act of god", "flour", "the section manager", "yeast", "the oven", "bread", "rye")
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for act in ("Bakery Act", "Dairy Act"):
+            for number in range(1, 33):
+                first = f"(1) Section {number * 7 % 32 + 1}({number % 3 + 1}) applies to {subjects[number % 8]}."
+                more = f"\n(2) A claim as to {subjects[number * 3 % 8]} lapses after {number * 5 % 37} days." * (
+                    number % 3
+                )
+                text = f"{act}\n§ {number} Rules for {subjects[number * 5 % 8]}\n{first}{more}"
+                store.add([Chunk(f"{act} {number}", text, source=act, position=number)])
+        right = [
+            umi.search(question.format(number), now=NOW).ids[0] == f"Bakery Act {number}" for number in range(1, 33)
+        ]
+        assert sum(right) >= 26
+
+
 def test_an_address_is_found_among_others_of_the_same_parts_in_another_order():
     parts = [(a, b, c) for a in range(4) for b in (0, 15, 3) for c in (0, 15, 3)]
     texts = [f"host {a}{b}{c} 10.{a}.{b}.{c}/24 vlan 7 gateway 10.0.{c}.1" for a, b, c in parts]

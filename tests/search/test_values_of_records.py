@@ -98,3 +98,22 @@ def test_a_person_is_found_by_a_height_in_the_other_unit(players, question):
     for at, (player, height) in enumerate(PLAYERS.items()):
         asked = f"{height} cm" if at % 2 else f"{height / 100:.2f} m"
         assert player in players.search(question.format(asked), limit=2).ids
+
+
+@pytest.mark.parametrize("sign", [",", ".", " "])
+@pytest.mark.parametrize("question", ["town with {} inhabitants", "town of {} inhabitants, twinned with a town abroad"])
+def test_a_town_is_found_by_its_number_of_inhabitants_typed_without_signs(question, sign):
+    notes = (
+        "Twinned with a town abroad, of many inhabitants.",
+        "Known for its cheese.",
+        "Town with a market.",
+        "Port.",
+    )
+    towns = {f"{a}{b}": 11_007 + 613 * at for at, (a, b) in enumerate(product(FIRST, SYLLABLES))}
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for at, (town, number) in enumerate(towns.items()):
+            population = f"{number:,}".replace(",", sign)
+            kind = ("village", "town")[at % 2]
+            store.add([Chunk(town, f"{town} ({kind}). Population {population} (2021 census). {notes[at % 4]}")])
+        for town, number in [*towns.items()][::9]:
+            assert umi.search(question.format(number)).ids[0] == town

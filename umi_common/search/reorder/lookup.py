@@ -74,6 +74,10 @@ COUNTED = ("phrases", "codes", "identifiers", "names", "full_names", "keywords",
 """Fields of `Lookup` whose numbers of parts the trace gets."""
 
 
+USE = frozenset({"use", "work", "works"})
+"""Words of a question on a function ("how does close() work?") that the text that defines it mostly lacks."""
+
+
 class Lookup(NamedTuple):
     """The parts of a query that are looked up."""
 
@@ -87,7 +91,7 @@ class Lookup(NamedTuple):
     """Codes of at least `codes.IDENTIFIER_DIGITS` digits, such as the number of an order."""
     beside: list[str]
     """The words beside short codes and names: those of the query that have only letters, without function words,
-    words of MEANING and the s of a possessive."""
+    words of MEANING and USE and the s of a possessive."""
     names: list[re.Pattern[str]]
     """Patterns of names from programs and of acronyms."""
     keywords: list[str]
@@ -175,7 +179,7 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
         codes=codes,
         read=read,
         identifiers=identifiers,
-        beside=[word for word in beside if word.isalpha() and word not in MEANING],
+        beside=[word for word in beside if word.isalpha() and word not in MEANING | USE],
         names=names,
         keywords=keywords_in(query, among_function_words=bool(names)),
         quoted=quoted,

@@ -18,7 +18,7 @@ in a text that does not hold the part.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -51,6 +51,10 @@ OTHER_WORDS_MAX = 2
 """Largest number of words, other than codes and function words, of a query whose short codes are looked up."""
 VERSION = re.compile(r"v?(\d+(?:\.\d+)+)")
 """Numbers with points between them, which may be a version, with or without a v before them."""
+NUMBER = re.compile(rf"[1-9][0-9]{{{IDENTIFIER_DIGITS - 1},14}}")
+"""An identifier of digits alone."""
+GROUP_SIGNS = ",.' \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{RIGHT SINGLE QUOTATION MARK}"
+"""Signs between the groups of three digits of a large number."""
 LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]+|\d+")
 """A run of letters or a run of digits."""
 
@@ -69,6 +73,8 @@ ACRONYM = re.compile(r"(?<![\w.-])[A-Z]{2,6}(?=s?(?![\w-]|\.\w))")
 """Two to six capital letters; the s of a plural may follow them."""
 KEYWORDS = frozenset(["async", "class", "def", "export", "fn", "func", "function", "pub", "public", "static", "struct"])
 """Words before the name where code defines it, in several programming languages."""
+DEFINITION = re.compile(r"(?<!\S)(?:def|fn|func) ([A-Za-z_]\w{2,})(?!\S)")
+"""A definition without arguments in a query: "def rmtree" is read as "rmtree()"."""
 BRACKETS = ("[", "(", "{")
 """First signs of a line that shows how a command is called."""
 TEXT_CHARACTERS = 20_000
@@ -124,13 +130,13 @@ class Code(NamedTuple):
     """A code of a query, in the forms in which a text may hold it."""
 
     pattern: re.Pattern[str]
-    digits: str
-    """The first run of digits in the code, a quick test: few texts without the code hold it. "" if the code has only
-    superscript digits, like "m²"."""
+    digits: tuple[str, ...]
+    """The forms of the first run of digits in the code, a quick test: few texts without the code hold one of them.
+    ("",) if the code has only superscript digits, like "m²"."""
 
     def search(self, text: str) -> re.Match[str] | None:
         """The first match of the code in a text; None: the text does not hold the code."""
-        return self.pattern.search(text) if self.digits in text else None
+        return self.pattern.search(text) if any(digits in text for digits in self.digits) else None
 
 
 def codes_in(query: str) -> tuple[list[Code], list[Code]]:
@@ -156,7 +162,7 @@ def _code(code: str) -> Code:
     any kind or none ("E-1042" finds "e1042"); between two runs of digits it must have one ("10.1" does not find "101").
     The code must not touch another letter or digit, nor continue a number ("10.1" does not find "10.1.2"). A version
     is found with and without its v: "v1.4" finds "1.4", and "1.4" finds "v1.4". A range is found in other forms: "5-10"
-    finds "5 to 10".
+    finds "5 to 10". The number of an identifier is found in groups of three digits, too: "80542" finds "80,542".
     """
     version = VERSION.fullmatch(code)
     parts = LETTERS_OR_DIGITS.findall(version[1] if version else code)
@@ -164,10 +170,14 @@ def _code(code: str) -> Code:
     for before, after in pairwise(parts):
         between_digits = before[-1].isdigit() and after[0].isdigit()
         pattern += (r"[\W_]" if between_digits else r"[\W_]?") + re.escape(after)
+    digits = [next(filter(str.isdecimal, parts), "")]
+    if NUMBER.fullmatch(code):
+        digits += [f"{int(code):,}".replace(",", sign) for sign in GROUP_SIGNS]
+        pattern = f"(?:{'|'.join(map(re.escape, digits))})"
     if RANGE.fullmatch(code):
         pattern = f"(?:{'|'.join([pattern, *ranges_in(code)])})"
     whole = re.compile(rf"(?<![^\W_])(?<!\d[.,:]){pattern}(?![^\W_]|[.,:]\d)", re.IGNORECASE)
-    return Code(whole, next(filter(str.isdecimal, parts), ""))
+    return Code(whole, tuple(digits))
 
 
 def codes_held(texts: Sequence[str], codes: Sequence[Code]) -> Floats:
@@ -206,12 +216,23 @@ def with_words_beside(held: Floats, texts: Sequence[str], beside: Sequence[str],
 def program_names_in(query: str) -> list[re.Pattern[str]]:
     """Patterns of the query's command options, calls, and program names of several parts; "-x" and "-X" are two
     options."""
+    query = DEFINITION.sub(r"\1()", query)
     words = [_without_signs(word) for word in query.split() if len(word) <= NAME_LENGTH]
     options = [
         re.compile(rf"(?<![\w-]){re.escape(found[1])}(?![\w-])") for found in map(OPTION.fullmatch, words) if found
     ]
-    names = [word.removesuffix("()") for word in words if PROGRAM_NAME.fullmatch(word)]
-    return list(dict.fromkeys([*options, *(whole_name(name.lower(), any_case=True) for name in names)]))[:PARTS_MAX]
+    names = [word.removesuffix("()").lower() for word in words if PROGRAM_NAME.fullmatch(word)]
+    return list(dict.fromkeys([*options, *map(_held_or_defined, names)]))[:PARTS_MAX]
+
+
+def _held_or_defined(name: str) -> re.Pattern[str]:
+    """A pattern of a whole name; of a name such as "shutil.rmtree", also of its last part behind a keyword."""
+    whole, last = whole_name(name, any_case=True), re.split(r"\.|::|->", name)[-1]
+    if last == name:
+        return whole
+    # The keyword is looked for behind the name: a pattern that begins with letters is found several times as fast.
+    behind = "|".join(rf"(?<=\b{keyword} {last})" for keyword in sorted(KEYWORDS))
+    return re.compile(rf"{last}(?!\w)(?:{behind})|{whole.pattern}", re.IGNORECASE)
 
 
 def _without_signs(word: str) -> str:
@@ -257,8 +278,15 @@ def names_defined(texts: Sequence[str], names: Sequence[re.Pattern[str]]) -> Flo
         "### `fs.exists(path, callback)`"          "if fs.exists(path):"
         "    def get_user(self, name):"            "    return get_user(name)"
         "    notes.txt"                            "-f notes.txt"
+
+    Code defines "shutil.rmtree" by its last part: "def rmtree(path):". If a text defines a name behind one of
+    `KEYWORDS`, texts without a keyword do not define it, because a call may begin a line, too.
     """
-    return g_of_parts(texts, names, lambda text, name: float(_defines(text[:TEXT_CHARACTERS], name)))
+    defined = g_of_parts(texts, names, lambda text, name: float(any(True for _ in _before_definitions(text, name))))
+    by_keyword = g_of_parts(
+        texts, names, lambda text, name: float(any(map(_ends_in_keyword, _before_definitions(text, name))))
+    )
+    return np.where(by_keyword.any(axis=0), by_keyword, defined)
 
 
 def words_beside_held(texts: Sequence[str], beside: Sequence[str], sources: Ints) -> Floats:
@@ -283,10 +311,18 @@ def words_beside_held(texts: Sequence[str], beside: Sequence[str], sources: Ints
     return np.asarray(1.0 - lacked.max(axis=1, initial=0.0))
 
 
-def _defines(text: str, name: re.Pattern[str]) -> bool:
-    """Whether a line of a text begins with a name, see `names_defined`."""
-    starts = (match.start() for match in name.finditer(text))
-    return any(_may_precede(text[text.rfind("\n", 0, at) + 1 : at], text[at]) for at in starts)
+def _before_definitions(text: str, name: re.Pattern[str]) -> Iterator[str]:
+    """The beginning, up to the name, of each line that defines the name, see `names_defined`."""
+    text = text[:TEXT_CHARACTERS]
+    for match in name.finditer(text):
+        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        if _may_precede(before, text[match.start()]):
+            yield before
+
+
+def _ends_in_keyword(before: str) -> bool:
+    """Whether the last word before a name is one of `KEYWORDS`; the sign of "def _name" is no word."""
+    return not KEYWORDS.isdisjoint(before.split()[-1:])
 
 
 def _may_precede(before: str, first_letter: str) -> bool:

@@ -88,7 +88,7 @@ NUMBER_WORDS = frozenset({"no", "nr", "num", "number", "nº", "numéro", "númer
 ABBREVIATION_LETTERS = (2, 3, 4)
 """Numbers of letters of an abbreviated label: "rev. 5" is the same pair as "revision 5"."""
 SECTIONS = ("section", "sección", "secção", "sezion", "sectie", "paragra", "parágra", "párra", "artikel")
-"""How the terms of words for which "§" stands begin."""
+"""How the terms of words for which "§" stands begin; it also stands for "sec"."""
 KEY_FROM, KEY_TO = 0.5, 0.9
 """The bounds of x at the top of this file; 0.4 and 0.8 give the same results."""
 LINE_BEFORE = re.compile(r"(?:\A|\n)[^\w\n]*\Z")
@@ -111,8 +111,8 @@ class QueryPairs(NamedTuple):
     """`numbers_sought`."""
     pairs: frozenset[Pair]
     before_any: Mapping[Pair, re.Pattern[str]]
-    """Pair of a label and the number behind it -> a pattern of the label before any number. A label is a word; of the
-    function words, only those of `NUMBER_WORDS` are labels."""
+    """Pair of a label and the number behind it -> a pattern of the label before any number. A label is a word or "§";
+    of the function words, only those of `NUMBER_WORDS` are labels. "§" and `SECTIONS` have one pattern."""
     terms_of: TermsOf
     read: Callable[[str], str]
     """`reader_of_numbers`, by which the texts are read, and which sets names of several words in digits."""
@@ -146,12 +146,14 @@ def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) 
     patterns: dict[Pair, re.Pattern[str]] = {}
     number_word = "|".join(map(re.escape, sorted(NUMBER_WORDS)))
     no_labels = all_function_words() - NUMBER_WORDS
-    for beside, behind in pairs_in_text(query, numbers, lambda word: [bare(word).lower()]):
+    for beside, behind in pairs_in_text(query, numbers, lambda word: [bare(word).lower() or word]):
         label = beside[0]
-        if not label.isalpha() or label in no_labels or not any(map(DIGITS.search, behind)):
+        if not any(map(DIGITS.search, behind)) or not (label.isalpha() or label == "§") or label in no_labels:
             continue
         term = _terms(label, terms_of)
         start = re.escape(term[0] if label.startswith(term[0]) else label)  # "sample" also matches "samples"
+        if label == "§" or _abbreviates("§", term[-1]):
+            start = f"(?:§|{'|'.join(SECTIONS)})"
         pattern = rf"(?<![^\W_]){start}[^\W\d_]*(?:\W{{1,3}}(?:(?:{number_word})\W{{1,3}})?(?:v?\d|[ivx]+\b)|\d{{3}})"
         patterns[term, behind] = re.compile(pattern, re.IGNORECASE)
     return patterns
@@ -253,7 +255,7 @@ def _abbreviates(label: str, other: str) -> bool:
     """Whether one of two labels is the beginning of the other, such as "rev" of "revision", or "§" for a section."""
     short, long = sorted((label, other), key=len)
     if short == "§":
-        return long.startswith(SECTIONS)
+        return long == "sec" or long.startswith(SECTIONS)
     is_abbreviation = len(short) in ABBREVIATION_LETTERS and short.isalpha() and short not in all_function_words()
     return is_abbreviation and long.startswith(short)
 
