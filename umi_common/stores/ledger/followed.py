@@ -1,9 +1,16 @@
-"""`umi.db` in a process that only reads. The process sees commits of other processes, and creates or changes no file.
+"""`umi.db` in a process that only reads: it sees the commits of other processes, and creates or changes no file.
 
-If a writer's `umi.db-wal` and `umi.db-shm` exist, SQLite reads them (`readonly_shm=1`: it maps `umi.db-shm` for
-reading and takes shared locks). If they do not exist, no writer has the store open, and SQLite reads `umi.db` as a file
-that does not change (`immutable=1`). Because a writer may open the store during such a read, the files are compared
-afterwards: if they changed, the read fails with `ChangedWhileRead`, and the next call opens the file again.
+A store's files are in one of two states:
+
+    SHARED  umi.db, umi.db-wal, umi.db-shm   A writer has the store open. SQLite maps umi.db-shm for reading, takes
+                                             shared locks, and finds new commits in the log umi.db-wal.
+    ALONE   umi.db                           No writer has it open. SQLite reads umi.db without locks, as a file that
+                                             does not change.
+
+An `_Opening` holds the connections that were opened in one state. At the end of each read the files are compared with
+it: if they have changed, the read fails with `ChangedWhileRead`, and `Ledger.retry_read` repeats it. `version`, which a
+store calls before a search, then makes a new opening. An opening also ends by `close`, and if this process opens the
+same file for writing. A connection in use when its opening ends is closed when it is released.
 """
 
 from __future__ import annotations
@@ -15,8 +22,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 from weakref import WeakSet
 
 from umi_common.errors import StoreClosed, StoreError, StoreLocked, StoreReadOnly
@@ -40,7 +48,7 @@ the content of this file differs even then."""
 
 
 class _Process:
-    """The reading connections of this process."""
+    """The readers of this process."""
 
     def __init__(self) -> None:
         self.readers: WeakSet[FollowedFile] = WeakSet()
@@ -54,22 +62,67 @@ class _Process:
 _process = _Process()
 
 
-class _Files(NamedTuple):
-    """The properties of a store's files by which a reader finds that they have changed."""
+def _state(path: Path) -> tuple[Any, ...]:
+    """(SHARED or ALONE, properties of the store's files that change when the connections must be opened again).
 
-    database: tuple[int, ...]
-    """Device, inode, length in bytes, and times of the last changes of content and of inode, of umi.db."""
-    log: int
-    """Length of umi.db-wal in bytes; -1: there is none."""
-    shared: tuple[int, int] | None
-    """Device and inode of umi.db-shm; None: there is none."""
-    mark: bytes
-    """Content of umi.mark; empty if it cannot be read."""
+    Raises:
+        OSError: If umi.db cannot be found, or if too many files are open.
+    """
+    log, shared = _beside(path, "-wal"), inode_of(_beside(path, "-shm"))
+    if _length(log) >= 0 and shared is not None:
+        return SHARED, shared
+    database, mark = path.stat(), b""
+    try:
+        mark = path.with_name(MARK).read_bytes()
+    except OSError as error:
+        if error.errno in NO_DESCRIPTOR:
+            raise
+    times = (database.st_mtime_ns, database.st_ctime_ns)  # of the last changes of content and of inode
+    # The log comes last: if there is none now, a writer that was copying its log to umi.db at `stat` has ended.
+    return ALONE, database.st_dev, database.st_ino, database.st_size, times, mark, _length(log)
 
-    @property
-    def options(self) -> str:
-        """Options of SQLite's file URI that suit these files."""
-        return SHARED if self.log >= 0 and self.shared is not None else ALONE
+
+class _Opening:
+    """The connections that were opened in one state of a store's files."""
+
+    def __init__(self, path: Path, location: Location, number: int) -> None:
+        self._path, self._location, self._state = path, location, _state(path)
+        self._options = self._state[0]
+        for file in (_beside(path, "-journal"), *([_beside(path, "-wal")] if self._options == ALONE else [])):
+            if _length(file) > 0:  # only a writer can apply a rollback journal, or a log without umi.db-shm
+                raise StoreReadOnly(
+                    f"{path} has unfinished writes in {file.name}, which a reader cannot take over; open the store "
+                    "once for writing, which does, or copy both files to a directory that can be written and open the "
+                    "copy"
+                )
+        self.number = number
+        """A later opening of the same `FollowedFile` has a larger number."""
+        self.idle: list[sqlite3.Connection] = []
+        """Connections that no thread uses."""
+        self._watch = self.connect()
+        """The connection whose `PRAGMA data_version` shows that another process has committed."""
+
+    def connect(self) -> sqlite3.Connection:
+        """A further connection."""
+        return reading_connection(self._path, self._location, self._options)
+
+    def version(self) -> tuple[int, int]:
+        """See `Ledger.version`."""
+        return self.number, int(self._watch.execute("PRAGMA data_version").fetchone()[0])
+
+    def is_current(self) -> bool:
+        """Whether the files are in the same state as when they were opened."""
+        try:
+            return _state(self._path) == self._state
+        except OSError as error:
+            if error.errno in NO_DESCRIPTOR:  # not False, which would repeat the read for BUSY_SECONDS
+                raise _unreadable(error, self._path) from error
+            return False
+
+    def close(self) -> None:
+        """Close all connections but those in use."""
+        for connection in (*self.idle, self._watch):
+            connection.close()
 
 
 class FollowedFile:
@@ -77,24 +130,15 @@ class FollowedFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._log, self._shared = path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
-        self._mark = path.with_name(MARK)
         self._location = Location(path)
         self._pid = os.getpid()
         self._lock = threading.RLock()
-        """Acquired directly, not through `_changed`: `Condition.__enter__` is written in Python, and an interrupt in it
-        could leave the lock held for ever."""
-        self._changed = threading.Condition(self._lock)
-        self._openings = 0
-        """Number of times that all connections were closed, usually in order to open the file again."""
-        self._idle: list[sqlite3.Connection] = []
-        self._in_use: dict[sqlite3.Connection, int] = {}
-        """Connection that a thread uses -> `_openings` when the thread acquired it. If `_openings` has risen since, the
-        connection is closed when it is released."""
-        self._watch: sqlite3.Connection | None = None
-        """The connection whose `PRAGMA data_version` shows that another process has committed."""
-        self._files: _Files | None = None
-        """Properties of the files when they were last opened; None: they must be opened again."""
+        """Held while the fields below are read or changed."""
+        self._numbers = count(1)
+        self._opening: _Opening | None = None
+        """None: the file must be opened again, or `close` was called."""
+        self._in_use: dict[sqlite3.Connection, _Opening] = {}
+        """Each connection that a thread uses -> its opening, which may have ended."""
         self._closed = False
         with _process.opening:
             self._open()
@@ -105,41 +149,12 @@ class FollowedFile:
         with self._lock:
             self._check_open()
             self._location.check()
-            if self._as_opened():
+            if self._opening is not None and self._opening.is_current():
                 with suppress(sqlite3.OperationalError):  # a writer is setting up the log: `_open` waits for it
-                    return self._openings, self._commits()
+                    return self._opening.version()
         with _process.opening, self._lock:
             self._check_open()
-            self._open()
-            return self._openings, self._commits()
-
-    def _as_opened(self) -> bool:
-        """Whether the open connections read the present files. If there is a log, SQLite itself finds new commits."""
-        files = self._files
-        if files is None:
-            return False
-        if files.options == SHARED:
-            return inode_of(self._shared) == files.shared
-        try:
-            return self._files_now() == files
-        except OSError as error:
-            if error.errno in NO_DESCRIPTOR:  # not False, which would repeat the read for BUSY_SECONDS
-                raise _explained(error, self._path) from error
-            return False
-
-    def _files_now(self) -> _Files:
-        stat, mark = self._path.stat(), b""
-        try:
-            mark = self._mark.read_bytes()
-        except OSError as error:
-            if error.errno in NO_DESCRIPTOR:
-                raise
-        times = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-        return _Files(times, _length(self._log), inode_of(self._shared), mark)
-
-    def _commits(self) -> int:
-        assert self._watch is not None
-        return int(self._watch.execute("PRAGMA data_version").fetchone()[0])
+            return self._open().version()
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
@@ -164,66 +179,61 @@ class FollowedFile:
     def _acquire(self) -> sqlite3.Connection:
         with self._lock:
             self._check_open()
-            if self._idle:
-                connection = self._idle.pop()
-                self._in_use[connection] = self._openings
+            if self._opening is not None and self._opening.idle:
+                connection = self._opening.idle.pop()
+                self._in_use[connection] = self._opening
                 return connection
         with _process.opening, self._lock:
             self._check_open()
             self._location.check()
-            if self._files is None:
-                self._open()
-            assert self._files is not None
-            connection = reading_connection(self._path, self._location, self._files.options)
-            self._in_use[connection] = self._openings
+            opening = self._opening or self._open()
+            connection = opening.connect()
+            self._in_use[connection] = opening
             return connection
 
     def _release(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
         """Take a connection back after a use that `error` has ended; returns whether the file stayed unchanged."""
         with self._lock:
-            current = self._in_use.pop(connection) == self._openings and not self._closed
+            opening = self._in_use.pop(connection)
             if connection.in_transaction:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
-            if current:
-                self._idle.append(connection)
-            else:
+            if opening is not self._opening:
                 connection.close()
-            self._changed.notify_all()
+                return False
+            opening.idle.append(connection)
             # The connection never writes, so a "readonly" error means that a writer is setting up the log.
             setting_up = isinstance(error, sqlite3.Error) and unwritable(error)
-            return current and not setting_up and self._as_opened()
+            return not setting_up and opening.is_current()
 
-    def _open(self) -> None:
-        """Close all connections and open the file again, with the options that suit the files; retries for
-        SETTLE_SECONDS."""
-        self._close_connections()
+    def _open(self) -> _Opening:
+        """End the present opening and make a new one. For SETTLE_SECONDS, errors that a writer can cause by opening or
+        closing the store are not raised, and the opening is tried again."""
+        self._end_opening()
         deadline = time.monotonic() + SETTLE_SECONDS
         while True:
             self._location.check()
             try:
-                files = self._files_now()
-                _refuse_unfinished(self._path, files)
-                watch = reading_connection(self._path, self._location, files.options)
-                break
+                self._opening = _Opening(self._path, self._location, next(self._numbers))
+                return self._opening
             except StoreReadOnly:
                 if time.monotonic() > deadline:
                     raise
             except (sqlite3.Error, OSError) as error:
-                if time.monotonic() > deadline or not _may_be_temporary(error):
-                    raise _explained(error, self._path) from error
+                if isinstance(error, sqlite3.Error) and not (unwritable(error) or "unable to open" in str(error)):
+                    raise
+                if time.monotonic() > deadline:
+                    raise _unreadable(error, self._path) from error
             time.sleep(0.01)
-        self._watch, self._files = watch, files
 
-    def _close_connections(self) -> None:
-        for connection in (*self._idle, self._watch):
-            if connection is not None:
-                connection.close()
-        self._idle, self._watch, self._files = [], None, None
-        self._openings += 1
+    def _end_opening(self) -> None:
+        ended, self._opening = self._opening, None
+        if ended is not None:
+            ended.close()
 
     def close_connections_to(self, file: tuple[int, int]) -> None:
-        """Close all connections if they are open to this file (device, inode); the next read opens the file again.
+        """Close all connections if they are open to this file (device, inode); the next read opens the file again. The
+        caller holds `_process.opening`, so no connection is opened meanwhile.
 
         Raises:
             StoreLocked: If a thread reads for longer than BUSY_SECONDS.
@@ -231,25 +241,33 @@ class FollowedFile:
         if self._location.file != file:
             return
         inherited = os.getpid() != self._pid  # after a fork, the parent's threads do not run in this process
-        seconds, unused = 0.0 if inherited else BUSY_SECONDS, False
-        if self._lock.acquire(timeout=seconds):
+        seconds = 0.0 if inherited else BUSY_SECONDS
+        deadline = time.monotonic() + seconds
+        ended = self._lock.acquire(timeout=seconds)
+        if ended:
             try:
-                self._close_connections()
-                unused = self._changed.wait_for(lambda: not self._in_use, seconds)
+                self._end_opening()
             finally:
                 self._lock.release()
-        if not unused and not inherited:
+            while self._in_use and time.monotonic() < deadline:
+                time.sleep(0.01)
+        if not inherited and (self._in_use or not ended):
             raise StoreLocked(f"{self._path} is being read in this process; open it for writing afterwards")
 
     def close(self) -> None:
         """Close the idle connections now, and each other one when it is released."""
         with self._lock:
             self._closed = True
-            self._close_connections()
+            self._end_opening()
 
     def _check_open(self) -> None:
         if self._closed:
             raise StoreClosed("the store is closed; open it again")
+
+
+def _beside(path: Path, ending: str) -> Path:
+    """The file of SQLite beside `path` with this ending: "-wal", "-shm" or "-journal"."""
+    return path.with_name(path.name + ending)
 
 
 def _length(path: Path) -> int:
@@ -260,35 +278,16 @@ def _length(path: Path) -> int:
         return -1
 
 
-def _refuse_unfinished(path: Path, files: _Files) -> None:
-    """Raise StoreReadOnly if there is a rollback journal, or a log without `umi.db-shm`: only a writer can apply it."""
-    unfinished = f"{path.name}-wal" if files.options == ALONE and files.log > 0 else None
-    if _length(path.with_name(f"{path.name}-journal")) > 0:
-        unfinished = f"{path.name}-journal"
-    if unfinished is not None:
-        raise StoreReadOnly(
-            f"{path} has unfinished writes in {unfinished}, which a reader cannot take over; open the store once for "
-            "writing, which does, or copy both files to a directory that can be written and open the copy"
-        )
-
-
-def _may_be_temporary(error: Exception) -> bool:
-    """Whether a writer that is opening or closing the store can cause this error."""
-    return not isinstance(error, sqlite3.Error) or unwritable(error) or "unable to open" in str(error)
-
-
-def _explained(error: Exception, path: Path) -> Exception:
-    """The umi error for an error of opening or reading the file; any other exception is returned unchanged."""
-    if isinstance(error, sqlite3.Error) and _may_be_temporary(error):
-        return StoreReadOnly(
-            f"{path} cannot be read ({error}); check the permissions of it, {path.name}-wal and {path.name}-shm, or "
-            "open the store once for writing"
-        )
+def _unreadable(error: Exception, path: Path) -> StoreError:
+    """The umi error for an error of SQLite or of the system about a file that cannot be opened."""
     if isinstance(error, OSError):
         return StoreError(
             f"{path} cannot be read ({error.strerror}); check its permissions, and how many files this process may open"
         )
-    return error
+    return StoreReadOnly(
+        f"{path} cannot be read ({error}); check the permissions of it, {path.name}-wal and {path.name}-shm, or "
+        "open the store once for writing"
+    )
 
 
 @contextmanager
