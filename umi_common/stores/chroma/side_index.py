@@ -1,8 +1,18 @@
-"""The index that umi keeps beside a Chroma collection: terms, sources, positions, times, the records last read, and a
-cache of vectors.
+"""The index that umi keeps beside a Chroma collection: what a search needs and Chroma does not have.
 
-Rows are numbered in the order in which records were read. A changed record gets a new row. Readers take a
-`SideSnapshot`, which does not change. One thread writes at a time.
+Each record with a readable text has one living row. Rows are numbered in the order of reading; a record that has
+changed gets a new row, and its old row is dead. These values are kept by row:
+
+    table      id, source, position, time; dead or living
+    _lexical   postings of the text, for BM25
+    names      the heading, if the text has one
+    _digests   digest of the record as it was last read, by which a change is found
+    _records   that record itself, if this process has read it
+    _columns   metadata, from the first filter on
+    vectors    a cache of the vectors in Chroma
+
+`update` is the only write, by one thread at a time. It ends with a new `SideSnapshot`, which never changes and which
+searches read. `save` writes table, postings, names and digests to files, and `load` reads them.
 """
 
 from __future__ import annotations
@@ -50,7 +60,7 @@ class CollectionVectors:
         self._most = CACHE_BYTES // (dim * np.dtype(np.float32).itemsize)
         self._cached: LruCache[int, Vectors] = LruCache(self._most)
         self._next = 0
-        """The first row whose vector was not read ahead yet."""
+        """The rows before this one were read ahead."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -84,44 +94,45 @@ class CollectionVectors:
 
 @dataclass(frozen=True, slots=True)
 class SideSnapshot:
-    """Snapshot of the side index after a write."""
+    """The rows and postings after one update."""
 
     rows: Rows
     lexical: LexicalIndex
 
 
 class SideIndex:
-    """Rows, postings, metadata columns and cached vectors of a collection."""
+    """The index of one collection; see the module.
+
+    Args:
+        read: Makes a chunk of a record.
+        dim: Dimension of the collection's vectors.
+    """
 
     def __init__(self, collection: ChromaCollection, analyzer: Analyzer, read: ReadRecord, dim: int) -> None:
-        self.collection = collection
+        self.collection, self.analyzer, self._read = collection, analyzer, read
         self.number = next(NUMBERS)
-        self.vectors = CollectionVectors(self, dim)
-        self.analyzer = analyzer
-        self.calibration = Calibration()
-        self.names = Names(analyzer)
-        """The headings with which the texts begin, by row: a text that mentions one refers to its row."""
-        self.skipped: set[str] = set()
-        """Ids of records without a text, or with metadata that cannot be read."""
-        self.damaged = False
-        """Whether an update was interrupted, for example by Ctrl-C; the store then makes a new index."""
-        self.derived: set[str] = set()
-        """Metadata keys whose value in some chunk is not the value in Chroma, so that Chroma cannot filter by them."""
-        self._read = read
+        """Distinguishes this index's rows from those of an earlier index of the collection."""
         self.table = RowTable()
-        """The row of each record with a text, by id; `update` changes it."""
         self._lexical = LexicalIndex(analyzer)
+        self.names = Names(analyzer)
+        """The headings of the texts: a text that mentions one refers to its row."""
         self._digests: list[int] = []
-        """By row: the digest of the record as it was last read."""
         self._records: list[Record | None] = []
-        """By row: the record as it was last read; None: it was removed, or read in an earlier process."""
+        """None: the row is dead, or the record was read in an earlier process."""
         self._columns: MetadataColumns | None = None
         """None: no filter has asked for them yet."""
+        self.vectors = CollectionVectors(self, dim)
+        self.skipped: set[str] = set()
+        """Ids of the records that have no row, because they have no text, or metadata that cannot be read."""
+        self.derived: set[str] = set()
+        """Metadata keys whose value in some chunk is not the value in Chroma, so that Chroma cannot filter by them."""
         self._in_source: Counter[str] = Counter()
-        """Source -> number of its records that were read: the position of its next record that states no position. A
-        replaced record counts once; a removed one still counts."""
+        """Source -> number of its records that were read, the removed ones included; a replaced record counts once."""
+        self.calibration = Calibration()
+        self.damaged = False
+        """Whether an update was interrupted, for example by Ctrl-C; the store then makes a new index."""
         self._write_lock = RLock()
-        """Held during a write, and while the metadata columns are made, so that these miss no row."""
+        """Held during an update, and while the metadata columns are made, so that these miss no row."""
         self._publish()
 
     def without_dead_rows(self) -> SideIndex:
@@ -132,12 +143,10 @@ class SideIndex:
         made = SideIndex(self.collection, self.analyzer, self._read, self.vectors.shape[1])
         rows, living = self.snapshot.rows, np.flatnonzero(self.snapshot.rows.alive)
         sources = [*self.table.sources, None]  # NO_SOURCE is -1, the index of None
-        fields = (array[living].tolist() for array in (rows.source, rows.position, rows.time))
-        of_rows = enumerate(zip(self.ids(), *fields, strict=True))
-        made.table.append([Head(row, id, sources[code], *place) for row, (id, code, *place) in of_rows])
+        places = (array[living].tolist() for array in (rows.source, rows.position, rows.time))
+        fields = zip(self.ids(), *places, strict=True)
+        made.table.append([Head(row, id, sources[code], *place) for row, (id, code, *place) in enumerate(fields)])
         made._lexical = self._lexical.without_dead_rows(made.table.snapshot().source)
-        made._in_source = Counter({source: self._in_source[source] for source in made.table.sources})
-        made.skipped, made.derived = set(self.skipped), set(self.derived)
         for row, old in enumerate(living.tolist()):
             made._digests.append(self._digests[old])
             made._records.append(self._records[old])
@@ -145,6 +154,8 @@ class SideIndex:
                 made.names.put(row, self.names.by_row[old])
         if self._columns is not None:
             made._columns = self._columns.without_dead_rows(rows.alive)
+        made.skipped, made.derived = set(self.skipped), set(self.derived)
+        made._in_source = Counter({source: self._in_source[source] for source in made.table.sources})
         made._publish()
         return made
 
@@ -166,82 +177,75 @@ class SideIndex:
 
     def changed(self, records: Iterable[Record]) -> list[Record]:
         """The records that are new, that differ from the record last read, or that were skipped and now have a text."""
-        found = []
-        for record in records:
+
+        def is_known(record: Record) -> bool:
             row = self.table.row_of(record.id)
-            known = record.id in self.skipped if row is None else self._digests[row] == record_digest(record)
-            if not known or (row is None and is_text(record)):
-                found.append(record)
-        return found
+            skipped = record.id in self.skipped and not is_text(record)
+            return skipped if row is None else self._digests[row] == record_digest(record)
+
+        return [record for record in records if not is_known(record)]
 
     def update(self, records: Sequence[Record], removed: Iterable[str] = ()) -> None:
         """Add records, replace records with the same ids, and remove the records with the ids `removed`."""
         with self._write_lock:
             made = [(record, chunk) for record in records if (chunk := self.chunk(record)) is not None]
-            read = {record.id for record in records}
-            replaced = read.union(removed)
-            self.skipped -= replaced
-            self.skipped |= read - {record.id for record, _ in made}
-            heads = [self._head(row, *each) for row, each in enumerate(made, len(self._records))]
-            dead = np.array([row for id in replaced if (row := self.table.row_of(id)) is not None], dtype=np.int64)
             try:
-                self._replace(dead, heads, made)
+                self._update({record.id for record in records}, set(removed), made)
             except BaseException:
                 self.damaged = True
                 raise
 
-    def _replace(self, dead: Ints, heads: Sequence[Head], made: Sequence[tuple[Record, Chunk]]) -> None:
-        """Remove the dead rows and append a row for each head, with its record and chunk."""
+    def _update(self, read: set[str], removed: set[str], made: Sequence[tuple[Record, Chunk]]) -> None:
+        """Give each record in `made` a row, and mark the older rows of these ids dead; skip the other ids in `read`."""
+        replaced = read | removed
+        self.skipped = (self.skipped - replaced) | (read - {record.id for record, _ in made})
+        dead = [row for id in replaced if (row := self.table.row_of(id)) is not None]
+        heads = [self._head(row, *each) for row, each in enumerate(made, len(self._records))]
+        # The lists before the table: other threads look up a row in the table, and then in the lists.
         self._digests += [record_digest(record) for record, _ in made]
         self._records += [record for record, _ in made]
-        rows, now = self.table.replace(dead, heads)  # after the lists, in which other threads look up the table's rows
-        for row in dead.tolist():
+        rows, now = self.table.replace(np.array(dead, dtype=np.int64), heads)
+        for row in dead:
             self._records[row] = None
         texts = [chunk.indexed_text for _, chunk in made]
-        # The names first, then the snapshot: a search ignores the names of rows that its snapshot lacks, and must not
-        # miss the names of those that it has.
+        # The names before the snapshot: a search needs the names of all its rows, and ignores those of later rows.
         self.names.add(rows.tolist(), texts)
-        self._lexical.update(rows.tolist(), texts, now.source[rows].tolist(), removed=dead.tolist())
+        self._lexical.update(rows.tolist(), texts, now.source[rows].tolist(), removed=dead)
         for record, chunk in made:
-            stated = record.metadata
-            self.derived |= {key for key, value in chunk.metadata.items() if key not in stated or stated[key] != value}
-            self.derived |= stated.keys() - chunk.metadata.keys() - {KEY}
+            one, other = {key: value for key, value in record.metadata.items() if key != KEY}, chunk.metadata
+            alike = {key for key in one.keys() & other.keys() if one[key] == other[key]}
+            self.derived |= (one.keys() | other.keys()) - alike
         if self._columns is not None and made:
             self._columns.add(rows.tolist(), [chunk.metadata for _, chunk in made])
         self._publish()
 
     def _head(self, row: int, record: Record, chunk: Chunk) -> Head:
         """The row's fields. A record with a source but no position gets as its position the number of records of this
-        source that were read before it (`_in_source`).
-
-        A record with KEY (`_umi`, see `records`) gets no position: umi wrote it, and its chunk was added without one.
-        """
+        source that were read before. A record with KEY gets none: umi wrote it, of a chunk without a position."""
         source, position = chunk.source, chunk.position
         if source is not None:
             unstated = position is None and KEY not in record.metadata
             if unstated:
                 position = self._in_source[source]
-            if unstated or self._row_in_source(chunk.id, source) is None:
+            if unstated or self._known_position(chunk.id, source) is None:
                 self._in_source[source] += 1
         time = None if chunk.event_time is None else microseconds(chunk.event_time)
         return Head(row, chunk.id, source, position, time)
 
     def chunk(self, record: Record | None) -> Chunk | None:
-        """As `records.readable_chunk`, but a record with a source and no position gets the position of its row, see
-        `_head`."""
+        """As `records.readable_chunk`, but with the position that `_head` gave the record."""
         chunk = readable_chunk(record, self._read)
-        if record is None or chunk is None or chunk.position is not None or KEY in record.metadata:
+        if record is None or chunk is None or chunk.source is None or chunk.position is not None:
             return chunk
-        row = None if chunk.source is None else self._row_in_source(chunk.id, chunk.source)
-        position = MISSING if row is None else int(self.table.latest.position[row])
-        return chunk if position == MISSING else replace(chunk, position=position)
+        position = None if KEY in record.metadata else self._known_position(chunk.id, chunk.source)
+        return chunk if position in (None, MISSING) else replace(chunk, position=position)
 
-    def _row_in_source(self, id: str, source: str) -> int | None:
-        """The row of the record with this id; None: it was not read yet, or had another source or none."""
+    def _known_position(self, id: str, source: str) -> int | None:
+        """Position of the record's row, MISSING if it has none; None: there is no row of this id with this source."""
         rows, row = self.row_of(id)
-        if row is None or rows.source[row] == NO_SOURCE:
+        if row is None or rows.source[row] == NO_SOURCE or self.table.sources[int(rows.source[row])] != source:
             return None
-        return row if self.table.sources[int(rows.source[row])] == source else None
+        return int(rows.position[row])
 
     def row_of(self, id: str) -> tuple[Rows, int | None]:
         """(a snapshot, the living row in it of the record with this id); None: there is no such record with a text."""
@@ -276,18 +280,17 @@ class SideIndex:
     def columns(self) -> MetadataColumns:
         """The metadata columns, which the first call makes of all records."""
         with self._write_lock:
-            if self._columns is not None:
-                return self._columns
-            rows, records = self.snapshot.rows, self.records(self.ids())
-            metadatas: list[Any] = [{}] * len(rows)
-            for row in np.flatnonzero(rows.alive).tolist():
-                chunk = readable_chunk(records.get(rows.ids[row]), self._read)
-                if chunk is not None:  # else another program changed the record; the next call of `changed` finds it
-                    metadatas[row] = chunk.metadata
-            columns = MetadataColumns()
-            columns.add(range(len(rows)), metadatas)
-            self._columns = columns
-            return columns
+            if self._columns is None:
+                rows, records = self.snapshot.rows, self.records(self.ids())
+                metadatas: list[Any] = [{}] * len(rows)
+                for row in np.flatnonzero(rows.alive).tolist():
+                    chunk = readable_chunk(records.get(rows.ids[row]), self._read)
+                    if chunk is not None:  # else another program changed the record, which `changed` will find
+                        metadatas[row] = chunk.metadata
+                columns = MetadataColumns()
+                columns.add(range(len(rows)), metadatas)
+                self._columns = columns
+            return self._columns
 
     def save(self, directory: Path, made_of: dict[str, str]) -> None:
         """Write the index to the directory, in place of an older one. The caller must hold the follower's lock, under
@@ -324,24 +327,19 @@ class SideIndex:
         """Load a saved index; returns False if there is no readable index with this `made_of` and analyzer."""
         # The mark is only a number of rows; whether the index belongs to the collection is decided by `made_of` below.
         found = LexicalIndex.load(directory, self.analyzer, lambda mark: True)
-        if found is None:
+        if found is None or found[1].facts.get("made_of") != made_of:
             return False
-        lexical, saved = found
+        self._lexical, saved = found
         facts, arrays, sources = saved.facts, saved.arrays, saved.sources
-        if facts.get("made_of") != made_of:
-            return False
-        self._lexical = lexical
-        ids, rows = facts["ids"], np.arange(len(facts["ids"]))
-        source = arrays["source"]
-        alive = saved.corpus.alive
-        self.table = RowTable(ids, rows, source, arrays["position"], arrays["time"], alive, sources)
+        ids, source, alive = facts["ids"], arrays["source"], saved.corpus.alive
+        self.table = RowTable(ids, np.arange(len(ids)), source, arrays["position"], arrays["time"], alive, sources)
+        self._digests, self._records = arrays["digests"].tolist(), [None] * len(ids)
+        for row, *name in facts["names"]:
+            self.names.put(row, tuple(name))
+        self.skipped, self.derived = set(facts["skipped"]), set(facts["derived"])
         rows_in_source = np.bincount(source[source != NO_SOURCE], minlength=len(sources))
         counts = arrays.get("in_source", rows_in_source).tolist()  # indexes of older versions lack the array
         self._in_source = Counter(dict(zip(sources, counts, strict=True)))
-        self.skipped, self.derived = set(facts["skipped"]), set(facts["derived"])
-        for row, *name in facts["names"]:
-            self.names.put(row, tuple(name))
-        self._digests, self._records = arrays["digests"].tolist(), [None] * len(ids)
         self._publish()
         self.calibration = Calibration.restored(self.snapshot.rows, arrays)
         return True
