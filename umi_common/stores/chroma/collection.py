@@ -1,11 +1,18 @@
-"""The calls to a user's Chroma collection: in batches; errors of Chroma are raised as errors of umi."""
+"""The calls to a user's Chroma collection.
+
+Each call goes through `ChromaCollection.call`, which waits for an asynchronous client and turns errors of Chroma into
+StoreUnavailable. A call to a server has a time limit; after one that exceeded it, none is made for PAUSE_SECONDS.
+`observe` reports the writes that other code makes through the same collection object. `refuse_other_model` compares
+stored vectors with those of an embedder.
+"""
 
 from __future__ import annotations
 
 import inspect
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
@@ -32,7 +39,6 @@ IDS_AT_ONCE = 200_000
 ids take 6 s in twenty calls and 0.7 s in one."""
 WRITES = ("add", "update", "upsert", "delete")
 """Methods of a collection that change records."""
-
 READS_MAX = 10
 """Largest number of times that `whole_records` reads a record again, while other programs replace it between reads."""
 
@@ -42,7 +48,8 @@ LISTING_SECONDS = 60.0
 """Time limit for a server's listing of IDS_AT_ONCE ids, in seconds."""
 WRITE_SECONDS = 120.0
 """Time limit for a server's storing or deleting of RECORDS_AT_ONCE records, in seconds. A search that must update umi's
-index of the collection first waits until a running write of this process ends, so it may wait as long."""
+index of the collection first waits until a running write of this process ends, so it may wait as long. A write past
+this limit may still be completed; its followers are called then."""
 PAUSE_SECONDS = 10.0
 """Pause after a call that was not answered in time, in seconds. A call during the pause raises at once;
 its message says PAUSED ("left alone"), so searches do not log it again."""
@@ -58,35 +65,11 @@ SAMPLES = 3
 COSINE_MIN = 0.9
 """Smallest cosine of a stored vector with a new vector of the same text. If it is smaller, another model made the
 stored vector. The limit is below 1 because embedding services round their numbers."""
-
 MODEL_ADVICE = (
     "pass the embedder that made them: ChromaStore(collection, embedder=...), embedding= in LangChain, or embed_model= "
     "in LlamaIndex"
 )
 """End of the message of an error about a collection that is searched in place and holds another model's vectors."""
-
-
-def refuse_other_model(name: str, chunks: Sequence[Chunk], vectors: Vectors, embedder: Embedder, advice: str) -> None:
-    """Raise if stored vectors were made by another embedder; a row of zeros is not compared.
-
-    Args:
-        name: Name of the collection.
-        vectors: (n, dim) the stored vector of each chunk.
-        embedder: Embeds the chunks for the comparison.
-        advice: End of the error message, which says what to do.
-
-    Raises:
-        ReindexRequired: If the dimensions differ, or a cosine is below COSINE_MIN.
-    """
-    texts = [chunk.indexed_text for chunk in chunks]
-    ours = embedded([chunk.id for chunk in chunks], texts, embedder, dim=None)
-    theirs = unit_vectors(vectors)
-    present = theirs.any(axis=1)
-    if ours.shape != theirs.shape or min(cosines(ours, theirs).diagonal()[present], default=1.0) < COSINE_MIN:
-        raise ReindexRequired(
-            f"the vectors of collection {name!r} ({theirs.shape[1]} dimensions) were not made by embedder "
-            f"{embedder.name!r} ({ours.shape[1]}); {advice}"
-        )
 
 
 class Record(NamedTuple):
@@ -108,8 +91,7 @@ class ChromaCollection:
 
     Args:
         collection: A collection of a Chroma client, or the vector store of LangChain or LlamaIndex around one. The
-            vector store is asked for its collection at each call, because it may create the collection again. A
-            collection of an `AsyncHttpClient` is called on an event loop in a thread of this object.
+            vector store is asked for its collection at each call, because it may create the collection again.
         read_seconds: Time limit for a server's answer to a read, in seconds.
 
     Raises:
@@ -127,13 +109,10 @@ class ChromaCollection:
             )
         self._loop = LoopThread("umi-chroma") if inspect.iscoroutinefunction(inner.count) else None
         client = getattr(inner, "_client", None)
-        # Only the client of a server, whose class is in a module named "fastapi", gets time limits and pauses.
-        # The other clients run Chroma in this process.
-        is_remote = "fastapi" in type(client).__module__
-        self._limiter = ThreadLimiter(CALLS_AT_ONCE) if is_remote else None
+        self._server = _Server() if "fastapi" in type(client).__module__ else None
+        """None: Chroma runs in this process. The class of a server's client is in a module named "fastapi"."""
         self._has_lists = False
         """Whether a record with a list in its metadata was read."""
-        self._breaker = Breaker(1, PAUSE_SECONDS, time.monotonic)
         self.batch = RECORDS_AT_ONCE
         if hasattr(client, "get_max_batch_size"):
             self.batch = min(self.batch, self.call("get_max_batch_size", client))
@@ -153,21 +132,16 @@ class ChromaCollection:
             self._loop.close()
 
     def observe(self, follower: Follower) -> None:
-        """Call `follower.written` after each write through the collection object, as long as both exist.
-
-        The methods WRITES of the collection object are wrapped once. If they cannot be replaced, the follower is never
-        called.
-        """
+        """Call `follower.written` after each write through the collection object, as long as both exist; never, if the
+        methods WRITES of the object cannot be replaced. They are replaced once, for all followers."""
         inner = self._inner
         followers: WeakSet[Follower] | None = getattr(inner, "_umi_followers", None)
         if followers is None:
             followers = WeakSet()
-            try:
+            with suppress(AttributeError):
                 inner._umi_followers = followers
                 for name in WRITES:
                     setattr(inner, name, _notifying(getattr(inner, name), followers))
-            except AttributeError:
-                return
         followers.add(follower)
 
     @property
@@ -181,60 +155,28 @@ class ChromaCollection:
 
     def call(self, method: str, client: Any = None, /, **arguments: Any) -> Any:
         """The result of a method of the collection, or of `client`. Raises StoreUnavailable if the method fails."""
-        call = partial(getattr(self._inner if client is None else client, method), **arguments)
-        run = call if self._loop is None else partial(self._loop.run, call)
+        run = partial(getattr(self._inner if client is None else client, method), **arguments)
+        if self._loop is not None:
+            run = partial(self._loop.run, run)
+        is_listing = arguments.get("limit") == IDS_AT_ONCE
+        seconds = WRITE_SECONDS if method in WRITES else LISTING_SECONDS if is_listing else self._read_seconds
         try:
-            if self._limiter is None:
-                return run()
-            seconds = LISTING_SECONDS if arguments.get("limit") == IDS_AT_ONCE else self._read_seconds
-            return self._in_time(self._limiter, run, WRITE_SECONDS if method in WRITES else seconds)
+            return run() if self._server is None else self._server.answer(run, seconds)
         except StoreUnavailable:
             raise
         except Exception as error:
-            fix = "see the cause"
-            if isinstance(error, DeadlineExceeded):
-                fix = f"the server did not answer in time and is {PAUSED} for {PAUSE_SECONDS:g} s"
-            elif type(error).__name__ in ("NotFoundError", "InvalidCollectionException"):
-                fix = "it was deleted; make it again, and open another ChromaStore or repeat the import with it"
-            elif STALE in str(error):
-                fix = (
-                    "another process has written to its folder, and a PersistentClient reads the vectors there only "
-                    "once; restart this process, or use a Chroma server (HttpClient) in both"
-                )
-            elif DISK_FULL in str(error):
-                fix = "the disk of its folder is full; free space there"
             raise StoreUnavailable(
-                f"Chroma failed at {method} on {self.name!r} ({type(error).__name__}); {fix}"
+                f"Chroma failed at {method} on {self.name!r} ({type(error).__name__}); {_advice(error)}"
             ) from error
-
-    def _in_time(self, limiter: ThreadLimiter, call: Callable[[], Any], seconds: float) -> Any:
-        """The result of a call to a server. Raises the errors of `ThreadLimiter.call`; StoreUnavailable in a pause.
-
-        A write that exceeds its time limit may still be completed later. The followers are called after its completion.
-        """
-        if not self._breaker.enter():
-            raise StoreUnavailable(f"{PAUSED} for {PAUSE_SECONDS:g} s after Chroma's server did not answer in time")
-        try:
-            result = limiter.call(call, seconds)
-        except DeadlineExceeded:
-            self._breaker.failed()
-            raise
-        except BaseException:
-            self._breaker.abandoned()
-            raise
-        self._breaker.succeeded()
-        return result
 
     def count(self) -> int:
         return int(self.call("count"))
 
     def pages_of_ids(self) -> Iterator[list[str]]:
         """The ids of all records, at most IDS_AT_ONCE at a time, in Chroma's order."""
-        offset = 0
-        while True:
+        for offset in itertools.count(0, IDS_AT_ONCE):
             page = self.call("get", include=[], limit=IDS_AT_ONCE, offset=offset)["ids"]
             yield page
-            offset += len(page)
             if len(page) < IDS_AT_ONCE:
                 return
 
@@ -243,8 +185,8 @@ class ChromaCollection:
         found: dict[str, Record] = {}
         for some in self.batches(ids):
             found |= records_of(self.call("get", ids=some, include=["documents", "metadatas"]))
-        values = (value for record in found.values() for value in record.metadata.values())
-        self._has_lists = self._has_lists or any(isinstance(value, list) for value in values)
+        metadatas = (record.metadata for record in found.values())
+        self._has_lists |= any(isinstance(value, list) for metadata in metadatas for value in metadata.values())
         return found
 
     def whole_records(self, ids: Sequence[str]) -> dict[str, Record]:
@@ -258,10 +200,9 @@ class ChromaCollection:
         for _ in range(READS_MAX):
             if not unsure or not self._has_lists:
                 break
-            again = self.records(unsure)
-            changed = [id for id in unsure if again.get(id) != found.get(id)]
-            found = {id: record for id, record in found.items() if id not in changed} | again
-            unsure = changed
+            earlier = {id: found.pop(id, None) for id in unsure}
+            found |= self.records(unsure)
+            unsure = [id for id, record in earlier.items() if found.get(id) != record]
         return found
 
     def vectors(self, ids: Sequence[str], dim: int) -> tuple[Vectors, Bools]:
@@ -296,6 +237,44 @@ class ChromaCollection:
             yield ids[start : start + self.batch]
 
 
+class _Server:
+    """Calls a server with a time limit; after a call that exceeded it, none is made for PAUSE_SECONDS."""
+
+    def __init__(self) -> None:
+        self._limiter, self._breaker = ThreadLimiter(CALLS_AT_ONCE), Breaker(1, PAUSE_SECONDS, time.monotonic)
+
+    def answer(self, call: Callable[[], Any], seconds: float) -> Any:
+        """The result of a call. Raises the errors of `ThreadLimiter.call`; StoreUnavailable during a pause."""
+        if not self._breaker.enter():
+            raise StoreUnavailable(f"{PAUSED} for {PAUSE_SECONDS:g} s after Chroma's server did not answer in time")
+        try:
+            result = self._limiter.call(call, seconds)
+        except DeadlineExceeded:
+            self._breaker.failed()
+            raise
+        except BaseException:
+            self._breaker.abandoned()
+            raise
+        self._breaker.succeeded()
+        return result
+
+
+def _advice(error: Exception) -> str:
+    """End of the message about an error of Chroma: the cause if it is known, and what to do."""
+    if isinstance(error, DeadlineExceeded):
+        return f"the server did not answer in time and is {PAUSED} for {PAUSE_SECONDS:g} s"
+    if type(error).__name__ in ("NotFoundError", "InvalidCollectionException"):
+        return "it was deleted; make it again, and open another ChromaStore or repeat the import with it"
+    if STALE in str(error):
+        return (
+            "another process has written to its folder, and a PersistentClient reads the vectors there only once; "
+            "restart this process, or use a Chroma server (HttpClient) in both"
+        )
+    if DISK_FULL in str(error):
+        return "the disk of its folder is full; free space there"
+    return "see the cause"
+
+
 def _notifying(write: Callable[..., Any], followers: WeakSet[Follower]) -> Callable[..., Any]:
     """A function that calls `write`, then `written` of each follower with the ids of the records.
 
@@ -322,3 +301,24 @@ def _notifying(write: Callable[..., Any], followers: WeakSet[Follower]) -> Calla
             return await write(*arguments, **named)
 
     return anotifying if inspect.iscoroutinefunction(write) else notifying
+
+
+def refuse_other_model(name: str, chunks: Sequence[Chunk], vectors: Vectors, embedder: Embedder, advice: str) -> None:
+    """Raise if stored vectors were made by another embedder; a row of zeros is not compared.
+
+    Args:
+        vectors: (n, dim) the stored vector of each chunk.
+        advice: End of the error message, which says what to do.
+
+    Raises:
+        ReindexRequired: If the dimensions differ, or a cosine is below COSINE_MIN.
+    """
+    texts = [chunk.indexed_text for chunk in chunks]
+    ours = embedded([chunk.id for chunk in chunks], texts, embedder, dim=None)
+    theirs = unit_vectors(vectors)
+    present = theirs.any(axis=1)
+    if ours.shape != theirs.shape or min(cosines(ours, theirs).diagonal()[present], default=1.0) < COSINE_MIN:
+        raise ReindexRequired(
+            f"the vectors of collection {name!r} ({theirs.shape[1]} dimensions) were not made by embedder "
+            f"{embedder.name!r} ({ours.shape[1]}); {advice}"
+        )

@@ -1,12 +1,19 @@
 """Convert a chunk to a record of a Chroma collection, and a record to a chunk.
 
-The chunk's text is the record's document. Metadata that Chroma can hold is the record's metadata. The rest is JSON
-under the key `_umi`, which a record has only if it is needed: metadata that Chroma cannot hold (None, mixed lists, some
-keys), the search text, and source, position and time unless the record's metadata gives the same values. Floats are in
-the metadata and under `_umi`, because a server may lose their last bit. If another program later changes the text or
-the metadata, its values replace the older ones under `_umi`, and a float that it removes is gone. So `_umi` also has a
-digest of the text if it has a search text, and, under `instead_of`, the source, position and time that the metadata
-gave when umi wrote the record. Older versions did not write `instead_of`; then the values under `_umi` count.
+The text is the record's document, and metadata that Chroma can hold is its metadata. The rest is JSON under the key
+`_umi`, which a record has only if it is needed:
+
+    chunk     text "Fuel cells", metadata {"page": 7, "ratio": 0.1, "note": None}, source "a.pdf", search text "cells"
+    record    document "Fuel cells", metadata {"page": 7, "ratio": 0.1, "_umi": ...}
+    _umi      {"metadata": {"ratio": 0.1, "note": null}, "source": "a.pdf", "instead_of": {"source": null},
+               "search_text": "cells", "text_digest": 123}
+
+"metadata" holds what Chroma cannot hold (None, lists, some keys), and floats, because a server may lose their last bit.
+Source, position and time are there if the record's metadata gives another value, which is then under "instead_of".
+
+If another program changes the record later, its values count. Of `_umi` is then ignored: a key to which the metadata
+gives another value, or whose float is gone from it; a source, position or time, unless the metadata still gives the
+value under "instead_of", which older versions did not write; the search text, if the text has another digest.
 """
 
 from __future__ import annotations
@@ -56,24 +63,22 @@ def is_text(record: Record) -> bool:
 def chunk_of_record(record: Record, read: ReadRecord) -> Chunk:
     """The chunk of a record with a text. Raises InvalidChunk if the record's metadata cannot be read."""
     stated = _unnested({key: value for key, value in record.metadata.items() if key != KEY})
-    own, text = record.metadata.get(KEY), record.text or ""
-    if own is None:
+    umi, text = record.metadata.get(KEY), record.text or ""
+    if umi is None:
         chunk = read(record.id, text, stated)
         return chunk if chunk.id == record.id else replace(chunk, id=record.id)
     try:
-        more = json.loads(own)
-        added = _added(more["metadata"], stated)
-        place, instead_of = _place_fields(more), _place_fields(more.get("instead_of", {}))
-        same_text = "text_digest" not in more or more["text_digest"] == text_digest(text)
-        search_text = {"search_text": more.get("search_text")} if same_text else {}
+        own = json.loads(umi)
+        added = _added(own["metadata"], stated)
+        place, instead_of = _place_fields(own), _place_fields(own.get("instead_of", {}))
+        same_text = "text_digest" not in own or own["text_digest"] == text_digest(text)
+        search_text = {"search_text": own.get("search_text")} if same_text else {}
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise InvalidChunk(f"record {record.id!r:.80}: {KEY} is {own!r:.80}; expected JSON that umi wrote") from error
+        raise InvalidChunk(f"record {record.id!r:.80}: {KEY} is {umi!r:.80}; expected JSON that umi wrote") from error
     chunk = read(record.id, text, stated | added)
-    for name, given in instead_of.items():
-        if getattr(chunk, name) != given:  # another program has changed the metadata
-            place.pop(name, None)
-    metadata = {**chunk.metadata, **added}
-    return replace(chunk, id=record.id, text=text, metadata=metadata, **place, **search_text)
+    changed = [name for name, given in instead_of.items() if getattr(chunk, name) != given]  # by another program
+    kept = {name: value for name, value in place.items() if name not in changed}
+    return replace(chunk, id=record.id, text=text, metadata={**chunk.metadata, **added}, **kept, **search_text)
 
 
 def readable_chunk(record: Record | None, read: ReadRecord) -> Chunk | None:
@@ -93,21 +98,19 @@ def metadata_of_record(chunk: Chunk, read: ReadRecord) -> dict[str, Any]:
     """The metadata of a chunk's record, from which `chunk_of_record` makes an equal chunk."""
     held = chroma_metadata(chunk.metadata) or {}
     stated: dict[str, Any] = {key: value for key, value in held.items() if key != KEY}
-    gets_position = chunk.source is not None and chunk.position is None  # `SideIndex` gives it one if it has no KEY
-    exact = not gets_position and not any(isinstance(value, float) for value in stated.values())
-    as_read = chunk_of_record(Record(chunk.id, chunk.text, stated), read)
-    if exact and same_chunk(as_read, chunk):
+    added = {key: value for key, value in chunk.metadata.items() if key not in stated or isinstance(value, float)}
+    needs_key = added or (chunk.source is not None and chunk.position is None)  # without KEY it would get a position
+    if not needs_key and same_chunk(chunk_of_record(Record(chunk.id, chunk.text, stated), read), chunk):
         return stated
-    metadata = {key: value for key, value in chunk.metadata.items() if key not in stated or isinstance(value, float)}
-    more: dict[str, Any] = {"metadata": metadata}
-    as_read = chunk_of_record(Record(chunk.id, chunk.text, {**stated, KEY: json.dumps(more)}), read)
-    own, given = _place(chunk), _place(as_read)
-    if differing := [name for name in own if own[name] != given[name]]:
-        more |= {name: own[name] for name in differing}
-        more["instead_of"] = {name: given[name] for name in differing}
+    own: dict[str, Any] = {"metadata": added}
+    as_read = chunk_of_record(Record(chunk.id, chunk.text, {**stated, KEY: json.dumps(own)}), read)
+    place, given = _place(chunk), _place(as_read)
+    if differing := [name for name in place if place[name] != given[name]]:
+        own |= {name: place[name] for name in differing}
+        own["instead_of"] = {name: given[name] for name in differing}
     if chunk.search_text is not None:
-        more |= {"search_text": chunk.search_text, "text_digest": text_digest(chunk.text)}
-    return {**stated, KEY: json.dumps(more)}
+        own |= {"search_text": chunk.search_text, "text_digest": text_digest(chunk.text)}
+    return {**stated, KEY: json.dumps(own)}
 
 
 def same_chunk(one: Chunk, other: Chunk) -> bool:
@@ -116,7 +119,7 @@ def same_chunk(one: Chunk, other: Chunk) -> bool:
 
 
 def text_digest(text: str) -> int:
-    """63 bits of BLAKE2b over a text. It is stored with a search text, which is ignored if the text has changed."""
+    """63 bits of BLAKE2b over a text."""
     return record_digest(Record("", text, {}))
 
 
@@ -146,13 +149,12 @@ def _place_fields(own: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _added(more: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata under `_umi`, without the keys that another program has changed or removed in the record.
-
-    A float that Chroma can hold was also in the record's metadata, so it was removed if it is missing there.
-    """
-    floats = {key: value for key, value in more.items() if key != KEY and isinstance(value, float)}
-    held = {key: value for key, value in more.items() if key not in stated or same_float(value, stated[key])}
-    for key in (chroma_metadata(floats) or {}).keys() - stated.keys():
-        del held[key]
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in held.items()}
+def _added(own: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata under `_umi`, without the keys that another program has changed or removed in the record."""
+    floats = {key: value for key, value in own.items() if key != KEY and isinstance(value, float)}
+    were_stated = (chroma_metadata(floats) or {}).keys()
+    return {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in own.items()
+        if (same_float(value, stated[key]) if key in stated else key not in were_stated)
+    }
