@@ -1,34 +1,37 @@
 """References between chunks: from the best candidates of a search to chunks that may complete the answer.
 
-A chunk may have a name, its heading; see `chunk_names`. A text mentions a name if the name's terms stand in it one
-directly after the other, in their order. A text holds all terms of a name if they stand anywhere in it, in any order.
-A chunk i refers to a chunk j in each of these cases; i and j are also the rows of the chunks:
+    query  "Who founded the maker of the Orion tent?"
+    i      "Orion. A light tent, made by Tarn Outdoor."
+    j      "Tarn Outdoor. A firm that Ida Falk founded."    its name is "Tarn Outdoor", which i mentions
 
-    name    the text of i mentions the name of j, or the text of j holds all terms of the name of i
-    part    the text of i holds the rarest term of the name of j ("Ohio" of "List of Ohio area codes")
-    rare    both texts hold the same rare term
+The name of a chunk is its heading, see `chunk_names`. A text mentions a name if it holds the name's terms one directly
+after the other, in their order. The df of a term is the number of chunks that hold it. A reference from a chunk (or
+row) i to a chunk j is rated in three ways:
 
-The df of a term is the number of chunks that hold it. The weight of a query term is its idf times its factor in
-`QueryTerms.weights`, which is below 1 for a function word. The weight of a reference grows with the weights of the
-query's terms that j holds and i lacks:
+    name(i, j) = the larger of  w(name of j)        if i mentions the name of j
+                                1/2 * w(name of i)  if j holds all terms of the name of i, in any order
+    part(i, j) = 1/2 * few(df of t) / number of chunks j with this t
+                                if i holds t, the rarest term of the name of j ("Ohio" of "List of Ohio area codes")
+    rare(i, j) = 1 / (df - 1)   for the rarest term that both hold
+    w(name)    = few(df of the name's rarest term) / number of chunks with that name
+    few(df)    = min(1, 10 / df)
+
+Each is 0 if its condition is false, and within these limits:
+
+    w      0 for a name of more than 3 chunks
+    name   the second case only if at most 64 chunks hold the rarest term of the name of i
+    part   only if the query lacks t, at most 64 chunks hold t, and no other chunk has the name of j
+    rare   only if df <= 10; 0 for two chunks of one source, which the ranking stage `neighbours` relates
+
+The weight grows with what the query asks, j holds and i lacks. A query term weighs its idf times its factor in
+`QueryTerms.weights` (below 1 for a function word). If those of one i sum to more than 1, they are divided by the sum.
 
     need(i, j)   = sum of the weights of the query's terms that j holds and i lacks / sum of all their weights
-    weight(i, j) = (name(i, j) + part(i, j)) * min(1, 5 * need) + rare(i, j) * min(1, 5 * max(0, need - 0.2))
+    weight(i, j) = (name + part) * min(1, 5 * need) + rare * min(1, 5 * max(0, need - 0.2))
 
-    w(name)      = min(1, 10 / df of the name's rarest term) / number of chunks with that name; 0 if these are over 3
-    name(i, j)   = the larger of w(name of j), if i mentions it,
-                   and 1/2 * w(name of i), if j holds all its terms, and at most 64 chunks hold the rarest of them
-    part(i, j)   = 1/2 * min(1, 10 / df of t) / number of chunks j with this t. Here t is the rarest term of the name
-                   of j; only j has this name, i holds t, the query lacks it, and at most 64 chunks hold it
-    rare(i, j)   = 1 / (df - 1) of the rarest term that both hold, if 2 <= df <= 10. It is 0 for two chunks of one
-                   source, which the ranking stage `neighbours` relates
-
-Each of the last three is 0 if its conditions are false. Weights of one chunk's references that sum to more than 1 are
-divided by the sum.
-
-A query refers to the chunks whose names it mentions, with the weight w(name); `need` has no influence. Another chunk
-gets this weight, too, if it holds all terms of the name, and if the query's terms in it weigh more than those in each
-chunk with the name. Of a name with codes (terms with a digit), as "Incident e58b98e9", it need only hold the codes.
+A query refers to the chunks whose names it mentions, with the weight w(name). Another chunk gets this weight, too, if
+it holds all terms of the name, and if the query's terms in it weigh more than those in each chunk with the name. Of a
+name with codes (terms with a digit), as "Incident e58b98e9", it need only hold the codes.
 """
 
 from __future__ import annotations
@@ -115,13 +118,12 @@ class References:
         rows = distinct(np.fromiter(chain(*map(found.__getitem__, weights), *holders.values()), np.int64))
         sums = _sums_held(self._term_weights(), self.index.held(self.query.terms, rows, self.config))
         of_query = dict(zip(rows.tolist(), sums.tolist(), strict=True))  # weight of the query's terms in each row
-        named: dict[int, float] = {}
-        holding: dict[int, float] = {}
+        named, holding = dict[int, float](), dict[int, float]()
         for name, weight in weights.items():
             most = max(of_query[row] for row in found[name])
             named |= {row: weight for row in found[name] if self.allowed[row]}
-            more = [row for row in holders[_codes_or_all(name)] if of_query[row] > most]
-            holding |= {row: weight for row in more if self.allowed[row]}
+            more = [row for row in holders[_codes_or_all(name)] if of_query[row] > most and self.allowed[row]]
+            holding |= dict.fromkeys(more, weight)
         return Named(named, {row: weight for row, weight in holding.items() if row not in named})
 
     def links_of(self, sources: Ints, terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]]) -> Links | None:
@@ -163,11 +165,8 @@ class References:
         rows_of |= {name: living(self.names.rows(name)) for name in own.values()}
         weights = self._weights(rows_of)
         holders = self._holders({name for name in own.values() if weights[name]})
-        found = []
-        for row, names in mentioned.items():
-            found += [(row, other, weights[name]) for name in names for other in rows_of[name]]
-        for row, name in own.items():
-            found += [(row, other, BACKWARD * weights[name]) for other in holders.get(name, ())]
+        found = [(row, j, weights[name]) for row, names in mentioned.items() for name in names for j in rows_of[name]]
+        found += [(row, j, BACKWARD * weights[name]) for row, name in own.items() for j in holders.get(name, ())]
         return found
 
     def _by_part(self, texts: Mapping[int, Sequence[str]]) -> _Rated:
@@ -176,18 +175,15 @@ class References:
         not_asked = set(chain(*texts.values())).difference(term.text for term in self.query.terms)
         in_names = [term for term in not_asked if term in names.by_term]
         pairs = zip(in_names, self.index.corpus.frequencies(in_names), strict=True)
-        few = {term: df for term, df in pairs if df <= MENTION_DOCUMENTS_MAX}
-        row_of = {names.by_row[row]: row for term in few for row in living(names.by_term[term])}
+        dfs = {term: df for term, df in pairs if df <= MENTION_DOCUMENTS_MAX}
+        row_of = {names.by_row[row]: row for term in dfs for row in living(names.by_term[term])}
         rows_of: dict[str, list[int]] = {}  # t -> the rows j
         for name, (_, term) in self._rarest(name for name in row_of if len(living(names.rows(name))) == 1).items():
-            if term in few:
+            if term in dfs:
                 rows_of.setdefault(term, []).append(row_of[name])
-        found = []
-        for row, terms in texts.items():
-            for term in rows_of.keys() & terms:
-                weight = PART * min(1.0, NAME_DOCUMENTS / max(few[term], 1)) / len(rows_of[term])
-                found += [(row, other, weight) for other in rows_of[term]]
-        return found
+        weights = {term: PART * _few(dfs[term]) / len(rows) for term, rows in rows_of.items()}
+        held = [(row, term) for row, terms in texts.items() for term in rows_of.keys() & terms]
+        return [(row, j, weights[term]) for row, term in held for j in rows_of[term]]
 
     def _by_rare_term(self, sources: Ints) -> _Rated:
         """rare(i, j) for the rows i in `sources`."""
@@ -212,7 +208,7 @@ class References:
     def _weights(self, rows_of: Mapping[Name, Sequence[int]]) -> dict[Name, float]:
         """w(name) by name; `rows_of`: the living rows with each name. 0 for a name without any, or with too many."""
         rarest = self._rarest(name for name, rows in rows_of.items() if 0 < len(rows) <= NAME_CHUNKS_MAX)
-        weights = {name: min(1.0, NAME_DOCUMENTS / max(df, 1)) / len(rows_of[name]) for name, (df, _) in rarest.items()}
+        weights = {name: _few(df) / len(rows_of[name]) for name, (df, _) in rarest.items()}
         return dict.fromkeys(rows_of, 0.0) | weights
 
     def _rarest(self, names: Iterable[Name]) -> dict[Name, tuple[int, str]]:
@@ -232,6 +228,10 @@ class References:
         held = dict(zip(terms, self.index.held([*terms.values()], rows, self.config), strict=True))
         holders = {name: rows[np.all([held[term] for term in name], axis=0)].tolist() for name in found}
         return {name: holders.get(name, []) for name in rarest}
+
+
+def _few(df: int) -> float:
+    return min(1.0, NAME_DOCUMENTS / max(df, 1))
 
 
 def _largest(pairs: Ints, rated: Ints, values: Floats) -> Floats:
