@@ -11,9 +11,9 @@ The text is the record's document, and metadata that Chroma can hold is its meta
 "metadata" holds what Chroma cannot hold (None, lists, some keys), and floats, because a server may lose their last bit.
 Source, position and time are there if the record's metadata gives another value, which is then under "instead_of".
 
-If another program changes the record later, its values count. Of `_umi` is then ignored: a key to which the metadata
-gives another value, or whose float is gone from it; a source, position or time, unless the metadata still gives the
-value under "instead_of", which older versions did not write; the search text, if the text has another digest.
+If another program changes the record, `chunk_of_record` ignores under `_umi`: a key that has another value in the
+metadata, or whose float is gone from it; a source, position or time, if the metadata no longer gives the value under
+"instead_of" (older versions did not write it); the search text, if the text has another digest.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from umi_common.types import Chunk, from_microseconds, microseconds
 
 KEY = "_umi"
 """Metadata key of the JSON with the values that Chroma cannot hold."""
-
 ReadRecord = Callable[[str, str, Mapping[str, Any]], Chunk]
 """Makes a chunk of a record's id, text and metadata; raises InvalidChunk if they cannot be a chunk."""
 
@@ -76,8 +75,7 @@ def chunk_of_record(record: Record, read: ReadRecord) -> Chunk:
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise InvalidChunk(f"record {record.id!r:.80}: {KEY} is {umi!r:.80}; expected JSON that umi wrote") from error
     chunk = read(record.id, text, stated | added)
-    changed = [name for name, given in instead_of.items() if getattr(chunk, name) != given]  # by another program
-    kept = {name: value for name, value in place.items() if name not in changed}
+    kept = {key: each for key, each in place.items() if key not in instead_of or instead_of[key] == getattr(chunk, key)}
     return replace(chunk, id=record.id, text=text, metadata={**chunk.metadata, **added}, **kept, **search_text)
 
 
