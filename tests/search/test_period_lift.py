@@ -662,6 +662,17 @@ def test_a_day_in_another_language_that_may_be_to_come_is_not_put_first():
     assert found("Was habe ich vor drei Tagen gekocht?", told, cooked, *WEEKS)[0] == "cooked"
 
 
+@pytest.mark.parametrize("day", ["am 9.5.", "vom 9. Mai", "9. Mai", "le 9 mai"])
+def test_a_date_in_another_language_finds_what_was_written_then_as_in_english(day):
+    paid = Chunk("paid", "Dauerauftrag Hausverwaltung Kepler", event_time=datetime(NOW.year, 5, 9, tzinfo=timezone.utc))
+    assert found(f"Was wurde {day} abgebucht?", paid, *WEEKS)[0] == "paid"
+
+
+def test_an_appointment_on_a_date_to_come_is_found_by_its_text():
+    told = Chunk("told", "Mein Termin beim Zahnarzt ist am 3. Mai um zehn.", event_time=NOW - timedelta(days=12))
+    assert found("Ist mein Termin beim Zahnarzt am 3. Mai?", told, *WEEKS)[0] == "told"
+
+
 QUARTERS = ["Q3 FY2023", "Q3 FY23", "FY23 Q3", "3Q23", "Q3/2023", "Q3-2023", "2023-Q3", "the third quarter of 2023"]
 
 

@@ -26,7 +26,7 @@ from typing import Literal
 
 from umi_common.errors import InvalidTimeRange
 from umi_common.query.time.grammar import MONTH, RULES, YEAR
-from umi_common.query.time.other_languages import further_rules
+from umi_common.query.time.other_languages import MONTH_NAMES, further_rules
 from umi_common.query.time.ranges import FoundPeriod, changed_period, joined_periods
 from umi_common.query.time.spans import LEAP_YEARS_APART, SEASONS, CalendarPeriod
 from umi_common.query.time.stated import LONGEST_DAY, LONGEST_MONTH
@@ -199,8 +199,7 @@ _PAST = re.compile(r"\b(?:did|was|were|had|said|told|\w{2,}ed)\b", re.I)
 """A query with a word of `_PRESENT` and none of `_PAST` asks about the present or future: "is my appointment on
 Friday?"."""
 _ANY_DAY = re.compile(
-    r"(?:am|vom|zum|le|du|au|el|del|al|il|dal|em|do|dia|na|op|van|an|zu|à|a|met)\s"
-    r"(?:[^\W\d]+,?\s(?:den\s)?(?=\d))?(?:\d+\S*\s(?:de\s)?)?\S+",
+    r"(?:am|vom|zum|le|du|au|el|del|al|il|dal|em|do|dia|na|op|van|an|zu|à|a|met)\s[^\s\d]+",
     re.I,
 )
 """In another language, a phrase for a day that may be past or future: "am Freitag", "an Weihnachten"; not "el martes
@@ -209,7 +208,7 @@ pasado"."""
 
 def _raises_best(phrase: str, around: str, period: TimeRange, now: datetime) -> bool:
     """`When.raise_best`; `around`: the words around the phrase. "May" in the phrase is a month, in `around` a verb."""
-    if _NAMES_YEAR.search(phrase) or phrase.lower() in MONTHS or _ANY_DAY.fullmatch(phrase):
+    if _NAMES_YEAR.search(phrase) or phrase.lower() in {*MONTHS, *MONTH_NAMES} or _ANY_DAY.fullmatch(phrase):
         return False
     start, end = period.start, period.end
     if start is None or end is None or end > now or end - start > LONGEST_MONTH:
