@@ -348,5 +348,22 @@ def test_a_duration_in_words_is_no_ordinal(question):
     assert ranked(question, *others, "The timer takes sixty seconds")[0] == "The timer takes sixty seconds"
 
 
+@pytest.mark.parametrize("size", ["160 × 80 × 73 cm", "160 x 80 cm", "160x80cm", "1,6 x 0,8 m", "1.6 m x 80 cm"])
+def test_each_side_of_a_size_is_found_as_a_measure_although_the_unit_is_behind_the_last(size):
+    right = f"Desk in ash, {size}"
+    for question in ("ash desk, 160 cm wide", "ash desk 160 x 80 cm", "desk 1.6 m x 0.8 m"):
+        assert ranked(question, "Desk in ash, 120 × 60 × 73 cm", right)[0] == right
+
+
+def test_the_sides_of_a_size_in_a_query_weigh_as_much_as_a_measure():
+    weights = Analyzer(AnalyzerConfig()).weighted_terms("160 x 80 cm", 0.5)
+    assert weights["1600mm"] == weights["800mm"] == 1.0 > weights["cm"]
+
+
+@pytest.mark.parametrize("number", ["2 x 500 g", "3 x 5", "2 × 1.5 mm²", "1920x1080 px", "2 x 4 more"])
+def test_a_number_of_things_before_their_measure_is_no_length(number):
+    assert not [term for term in TERMS(number) if term.startswith("2000")]
+
+
 def test_a_measure_whose_unit_stands_in_a_heading_is_found():
     assert ranked("bolts 50 mm", "bolts, mm: 60", "bolts, mm: 50", "nails, mm: 50")[0] == "bolts, mm: 50"

@@ -27,7 +27,7 @@ from umi_common.runtime.forks import cached_property
 from umi_common.stores.lexical import languages, numbers_in_text
 from umi_common.stores.lexical.numbers_in_text import codes_of_token, common_terms, segments_of
 
-ANALYZER_VERSION = 22
+ANALYZER_VERSION = 23
 """Part of the fingerprint of an analyzer; raised with every change of the rules that make terms."""
 PIECES_KEPT = 50_000
 """Largest number of pieces of text whose terms one analyzer caches; see `pieces`."""

@@ -11,6 +11,7 @@ Forms of a number that may contain spaces are inserted in a text before it is sp
     1.5 kW   1500W   12 V   12V                 1500w   12000mv
     $1.5M   1.5 million   1,5 Mio               1500000
     20 x 30   20×30   20 by 30                  20x30
+    20 x 30 cm   20x30cm                        200mm   (300mm, too, if the 30 is behind a letter x)
     IBAN DE04 2589 5385                         DE0425895385
     +49 30 555 0199                             49305550199
     14 630,99                                   14630.99
@@ -87,9 +88,11 @@ def _and_form(form: Form, number: re.Match[str]) -> str:
 
 def in_common_forms(text: str) -> str:
     """The text with the common form in place of each measure, time of day and number of several words: "1960mm", with
-    `WHOLE` before it, for "1.96 m", "18:06" for "6:06 pm", and "43" for "forty-third"."""
+    `WHOLE` before it, for "1.96 m", "18:06" for "6:06 pm", and "43" for "forty-third". At its end, the
+    `_sides` of its sizes."""
     text = names_replaced(text, _in_digits)
-    return MEASURE.sub(lambda measure: f" {WHOLE}{_in_base_unit(measure)} ", in_24_hours(text))
+    sides = "".join(f" {_sides(size)}" for size in _SIZED.finditer(text))
+    return MEASURE.sub(lambda measure: f" {WHOLE}{_in_base_unit(measure)} ", in_24_hours(text)) + sides
 
 
 def _in_digits(name: str) -> str:
@@ -261,6 +264,23 @@ def _by(size: re.Match[str]) -> str:
     return "" if joined == size[0] else joined
 
 
+_LENGTHS = "|".join(name for name in _OTHER_UNITS if _UNITS[name][0] == "mm")
+_SIZED = re.compile(
+    rf"(?<![\w.,/-])((?:\d+(?:[.,]\d+)?(?: ?[xX×*] ?| by )){{1,2}})"
+    rf"(\d+(?:[.,]\d+)?)[ -]?(m|(?i:{_LENGTHS}))[sn]?(?![\w^])"
+)
+"""A size with one unit behind its last number: 160 × 80 × 73 cm, 20x30cm."""
+
+
+def _sides(size: re.Match[str]) -> str:
+    """For "160 × 80 × 73 cm": "1600mm 800mm ", each with `WHOLE` before it. The 73 cm are a `MEASURE`. The 30cm of
+    "20x30cm", behind a letter, are none, so they are added."""
+    sides, last, unit = size.groups()
+    numbers = re.findall(r"[\d.,]+", f"{sides} {last}" if sides[-1] in "xX" else sides)
+    measures = filter(None, (MEASURE.fullmatch(f"{number} {unit}") for number in numbers))
+    return "".join(f"{WHOLE}{_in_base_unit(measure)} " for measure in measures)
+
+
 _GROUPS = re.compile(
     r"""(?<![\w.,:/-])
         (?: [A-Z]{2}\d\d (?:[ ][A-Z\d]{4})+ (?:[ ][A-Z\d]{1,3})?       # an IBAN
@@ -352,6 +372,7 @@ _FIRST_THREE = "|".join(sorted({name[:3] if len(name) > 2 else rf"{name}[sn]?\b"
 _STEPS = (
     _step(rf"[ -]?(?i: (?=[{_FIRST_LETTERS}]) (?: {_FIRST_THREE} ))", MEASURE, _term_in_base_unit),
     _step(r"[ -]?(?i: [kmb]\b | m[nilr] | b[ni] | th | ta )", _ROUND, _whole),
+    _step(r"[ ]?[xX×*][ ]?\d | [ ]by[ ]\d", _SIZED, _sides),
     _step(r"[ ]?[xX×*][ ]?\d | [ ]by[ ]\d", _SIZE, _by),
     _step(r"\)?[ ]\(?\d | (?<=[A-Z]{2}\d\d)[ ][A-Z]", _GROUPS, _joined),
 )
