@@ -1,4 +1,5 @@
-"""Of alike candidates, put first the one that holds more of the query's words, or more of them in the query's order.
+"""Of alike candidates, put first the one that holds more of the query's words, or more of them in the query's order;
+and put candidates that hold excluded words last (`reorder_excluded`).
 
 The rows of a table, the lines of a timetable and filled-in forms differ in a few words, and their scores differ little.
 Of the best `COMPARED` candidates, from the first to the last, each moves forward as long as it passes the candidate
@@ -6,9 +7,9 @@ directly before it. Finally the i-th of them gets the score of the former i-th (
 
 For two candidates a and b, with the sets and functions below:
 
-1. If the words of a are those of the query, in the same order, a passes b if score(a) >= `EQUAL_SCORE` * score(b), and
-   b never passes a. This does not hold if b is also such a text, nor if content(a) = content(b) and only one of the two
-   is a question, because the other may be its answer.
+1. If a has exactly the words of the query, in the same order, and b has not, a passes b if score(a) >= `EQUAL_SCORE` *
+   score(b), and b never passes a. The rule does not apply if content(a) = content(b) and only one of the two is a
+   question, because the other may be its answer.
 2. If b has only words of the query, and content(a) contains content(b) and is larger, a passes b if score(a) >=
    `EQUAL_SCORE` * score(b): asked "Who replaced the roof in Cork?", "Cork roof" says nothing.
 3. Else a passes b if score(a) >= `SCORE` * score(b), common(words(a), words(b)) + common(pairs(a), pairs(b)) >=
@@ -29,21 +30,21 @@ For two candidates a and b, with the sets and functions below:
 
 For the text i of a candidate:
 
-    words(i)       the set of its words
+    words(i)       the set of the words of the text
     pairs(i)       the set of its pairs of adjacent words, except pairs of two function words. Two records may have few
                    words in common, but share the names in them: (Osprey, Freight). Two texts of prose share few pairs.
     asked(i)       the sequence of the query's words in the text, with repetitions: of "Flight from Paris to London",
                    from, Paris, to, London
     content(i)     the set of the words of asked(i) without function words other than negations: Paris, London
     held(i)        content(i); if the query names a period and the text is of it, the period is one more element
-    neighbours(i)  the set of the pairs of words that follow each other in asked(i) and in the query, at most `REACH`
-                   words apart in the text. Words that the text lacks are first removed from the query: of
-                   "London-Paris, 9:31", (London, Paris) is a pair.
+    neighbours(i)  the set of the pairs of words that are adjacent in asked(i), at most `REACH` words apart in the text,
+                   and adjacent in the query without the words that the text lacks. For the query "from London to
+                   Paris", (London, Paris) is a pair of "London-Paris, 9:31".
     touching(i)    the set of the pairs of words that are adjacent in the query and in the text: (of, Tom)
-    first(i, w)    the number of the text's words up to the first w, at least 1. w is much earlier in a than in b if
+    first(i, w)    the place of the first w among the words of the text, from 1. w is much earlier in a than in b if
                    first(b, w) >= max(2 * first(a, w), `BEGINNING`): a text mostly names its subject first.
-    whole(i)       the set of the query's words and hyphenated words, without function words and numbers, that the text
-                   holds, but not only as a part of a longer hyphenated word
+    whole(i)       the set of the query's words, without function words and numbers, that the text holds at least once
+                   outside of longer hyphenated words. Words joined by hyphens count as one word here.
 
 common(x, y) = |x and y| / min(|x|, |y|), 0 if a set is empty.
 """
@@ -68,30 +69,29 @@ from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
 from umi_common.stores.lexical.numbers_in_text import BASE_UNITS, in_base_units, with_common_forms
 
 COMPARED = 20
-"""Number of best candidates that are compared: with 10, one train to Paris is lost among eighteen from there."""
+"""Number of best candidates that are compared: with 10, the one train to Paris is not found among 18 from Paris."""
 SHARED = 0.58
-"""Smallest sum of the two shares `common`, 0 to 2, of alike texts; two texts of prose rarely reach it."""
+"""Smallest sum of the two values of `common`, 0..2, with which two texts are alike; texts of prose rarely reach it."""
 SCORE = 0.8
-"""Smallest share of b's score with which a passes b by rule 3; 0.7 and 0.9 give nearly the same results."""
+"""Smallest score(a) / score(b) with which a passes b by rule 3; 0.7 and 0.9 give nearly the same results."""
 EQUAL_SCORE = 0.5
-"""The same by the rules 1 and 2: a text with a much lower score because of its age (`decay`) does not pass."""
+"""The same for the rules 1 and 2: an old text, whose score `decay` has made much lower, does not pass."""
 REACH = 3
-"""Largest distance of neighbours in a text, in words: farther words of a form belong to different fields."""
+"""Largest distance of neighbours in a text, in words: words further apart may be in different fields of a form."""
 BEGINNING = 8
-"""Smallest first(b, w) of a word w that is much earlier in another text than in b: words before the eighth are all near
-the beginning, where both texts name their subject."""
+"""Smallest first(b, w) with which w is much earlier in a than in b: b may name its subject in its first seven words."""
 CHARACTERS_MAX = 20_000
-"""Longest text, in characters, that is compared; a longer text counts as one without words, because reading them takes
-1 ms. Of a text that may hold excluded words, so many characters are read."""
+"""Length, in characters, of the longest text that is compared; a longer text counts as one without words, because
+reading them takes 1 ms. `reorder_excluded` reads this many characters of each text."""
 PERIOD = " "
-"""An element of `Words.held` that is no word: it says that the text is of the period that the query names."""
+"""The element of `Words.held` for the period that the query names. It cannot be a word."""
 THOUSANDS = re.compile(r"(?<=\d)[.,](?=\d{3}(?!\d))")
 """The sign between thousands: 11,500."""
 AMOUNT = re.compile(rf"(?!(?:19|20)\d\d$)\d{{4,}}|\d+(?:{BASE_UNITS})")
 """A number of a query that is no year and that a text may write otherwise: 2500 as "2.5k", 1960mm as "1.96 m"."""
 JOINED = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
-"""A word with all words that hyphens join to it. Underscores and points join no words, because names in code are
-compared by their parts."""
+"""A word with all words that hyphens join to it. Underscores and points do not join words: names in code are compared
+by their parts."""
 SENTENCE_END = re.compile(r"[.?!;\n]")
 
 
@@ -99,42 +99,41 @@ class AskedWords:
     """The words of a query, by which texts are compared."""
 
     def __init__(self, query: str) -> None:
-        self.words = words_with_numbers(query)
-        self.all = frozenset(self.words)
-        self.content = self.all.difference(all_function_words()) | NEGATIONS.intersection(self.words)
+        self.sequence = words_with_numbers(query)
+        self.words = frozenset(self.sequence)
+        self.content = self.words - all_function_words() | self.words & NEGATIONS
         """The query's words without function words other than negations."""
         self.joined = frozenset(word for word in joined_in(query) - all_function_words() if not word[0].isdigit())
-        """The query's words and hyphenated words, without function words and numbers."""
+        """The query's words, without function words and numbers; words joined by hyphens are one word."""
         parts = [word for word in self.joined if "-" not in word]
         self.joints = [*(self.joined - set(parts)), *(f"-{word}" for word in parts), *(f"{word}-" for word in parts)]
-        """A text in ASCII that holds none of these holds each word of `joined` alone, or not at all."""
-        self.read = reader_for(self.words)
+        """An ASCII text without any of these holds no hyphenated word that is, or contains, a word of `joined`."""
+        self.read = reader_for(self.sequence)
         """Returns the words of a text."""
 
 
 class Words:
-    """The words of one text, and the query's words among them; the names are those at the top of this file.
+    """The words of one text, and the query's words among them, as the top of this file describes them.
 
-    Most pairs of texts differ in `held`, so the other properties are computed when a comparison first needs them. A
-    text longer than `CHARACTERS_MAX` counts as a text without words.
+    Most pairs of texts differ in `held`, so the other properties are computed when a comparison first needs them.
     """
 
     def __init__(self, text: str, query: AskedWords, *, of_period: bool = False) -> None:
         self._text, self._query = text, query
-        self.words = query.read(text) if len(text) <= CHARACTERS_MAX else ()
-        self.of_query = query.all.intersection(self.words)
+        self.sequence = query.read(text) if len(text) <= CHARACTERS_MAX else ()
+        self.of_query = query.words.intersection(self.sequence)
         """The query's words in the text."""
         self.content = query.content & self.of_query
         self.held = self.content | {PERIOD} if of_period else self.content
 
     @cached_property
-    def all(self) -> frozenset[str]:
-        return frozenset(self.words)
+    def words(self) -> frozenset[str]:
+        return frozenset(self.sequence)
 
     @cached_property
     def pairs(self) -> set[tuple[str, str]]:
         function_words = all_function_words()
-        beside = pairwise(self.words)
+        beside = pairwise(self.sequence)
         return {(a, b) for a, b in beside if a not in function_words or b not in function_words}
 
     @cached_property
@@ -142,28 +141,29 @@ class Words:
         text = with_plain_signs(self._text).lower()
         has_joints = "-" in text and any(map(text.__contains__, self._query.joints))
         if text.isascii() and not has_joints:  # faster than `joined_in`
-            return self._query.joined.intersection(self.words)
-        return self._query.joined & joined_in(self._text) if self.words else frozenset()
+            return self._query.joined.intersection(self.sequence)
+        return self._query.joined & joined_in(self._text) if self.sequence else frozenset()
 
     @cached_property
     def firsts(self) -> list[int]:
-        """first(i, w) of each word of held(i), in alphabetical order."""
-        return [1 + self.words.index(word) for word in sorted(self.content)]
+        """first(i, w) of each word of content(i), in alphabetical order of the words."""
+        return [1 + self.sequence.index(word) for word in sorted(self.content)]
 
     @cached_property
     def counts(self) -> dict[str, int]:
         """By word of asked(i), its number of occurrences there."""
-        return {word: self.words.count(word) for word in self.of_query}
+        return {word: self.sequence.count(word) for word in self.of_query}
 
     @cached_property
     def order(self) -> tuple[int, int]:
-        """Number of pairs in neighbours(i), and in touching(i), at the top of this file."""
-        of_query = [(at, word) for at, word in enumerate(self.words) if word in self.of_query]
+        """(|neighbours(i)|, |touching(i)|)."""
+        of_query = [(at, word) for at, word in enumerate(self.sequence) if word in self.of_query]
         distances = [(then - at, (word, after)) for (at, word), (then, after) in pairwise(of_query)]
         near = {pair for distance, pair in distances if distance <= REACH}
         adjacent = {pair for distance, pair in distances if distance == 1}
-        asked = pairwise([word for word in self._query.words if word in self.of_query])
-        return len(near.intersection(asked)), len(adjacent.intersection(pairwise(self._query.words)))
+        query = self._query.sequence
+        without_missing = [word for word in query if word in self.of_query]
+        return len(near.intersection(pairwise(without_missing))), len(adjacent.intersection(pairwise(query)))
 
 
 def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools | None = None) -> RankedPool:
@@ -177,8 +177,8 @@ def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools |
     inside = [False] * len(best.rows) if of_period is None else of_period[best.rows].tolist()
     texts = [Words(text, asked, of_period=at) for text, at in zip(best.texts, inside, strict=True)]
     scores = best.scores.tolist()
-    whole = asked.read(typed)
-    equal = [whole != () and text.words == whole for text in texts]
+    typed_words = asked.read(typed)
+    equal = [typed_words != () and text.sequence == typed_words for text in texts]
 
     def may_answer(one: int, other: int) -> bool:
         same_content = texts[one].content == texts[other].content
@@ -189,7 +189,7 @@ def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools |
         near_enough = bool(scores[one] >= EQUAL_SCORE * scores[other])
         if equal[one] != equal[other] and not may_answer(one, other):
             return equal[one] and near_enough
-        if a.content > b.content and b.words and b.all <= asked.all:
+        if a.content > b.content and b.sequence and b.words <= asked.words:
             return near_enough
         return scores[one] >= SCORE * scores[other] and _holds_more(a, b) and _alike(a, b)  # last: it takes the longest
 
@@ -197,9 +197,9 @@ def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools |
 
 
 def reader_for(query: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
-    """The function by which texts are read, so that their numbers have the form of those in the query.
+    """The function that returns the words of a text, with the numbers in the form that they have in the query.
 
-    It is `words_with_numbers` only if the query holds an amount, because forms of numbers take longer than the words.
+    It is `words_with_numbers` only if the query holds an amount, because that function takes longer than the others.
 
     Args:
         query: `words_with_numbers` of the query.
@@ -213,8 +213,8 @@ def reader_for(query: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
 
 @lru_cache(TEXTS_KEPT)
 def words_with_numbers(text: str) -> tuple[str, ...]:
-    """`words_in` of a text with numbers in a common form: "2500" is added to "2.5k", and "1960mm" replaces "1.96 m",
-    and "4" replaces "fourth".
+    """`words_in` of a text with numbers in a common form: "2500" is added to "2.5k", "1960mm" replaces "1.96 m", and
+    "4" replaces "fourth".
 
     The signs between thousands are removed. Else a text with "11,500" would hold the 11 of the query "2023-11-14".
     """
@@ -222,7 +222,7 @@ def words_with_numbers(text: str) -> tuple[str, ...]:
 
 
 def names_in_digits(words: Sequence[str]) -> tuple[str, ...]:
-    """The words, with each name of a number in digits; an ordinal's behind its word: "floor 4", "fourth floor"."""
+    """The words, with digits in place of names of numbers; "fourth floor" becomes "floor 4"."""
     found = [DIGITS_OF.get(word, word) for word in words]
     for at, (word, after) in enumerate(pairwise(words)):
         if word in DIGITS_OF and word.endswith(ORDINAL_ENDINGS) and after not in all_function_words():
@@ -251,7 +251,7 @@ def _much_earlier(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 def _alike(one: Words, other: Words) -> bool:
-    return _common(one.all, other.all) + _common(one.pairs, other.pairs) >= SHARED
+    return _common(one.words, other.words) + _common(one.pairs, other.pairs) >= SHARED
 
 
 def _common(one: Set[Any], other: Set[Any]) -> float:
@@ -259,7 +259,7 @@ def _common(one: Set[Any], other: Set[Any]) -> float:
 
 
 def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf) -> RankedPool:
-    """The ranking with candidates that hold excluded words behind those that hold only words that the query asks for.
+    """The ranking with candidates that hold excluded words moved back.
 
     For "projects but not on AWS", both arms rank texts on projects on AWS first, because these hold most of the query's
     words. A candidate a passes b, which stands directly before a, if lacks(a) contains lacks(b) and is larger, and
@@ -270,21 +270,21 @@ def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf) -> 
 
     Neither set has function words. A text holds a word if it holds the word itself or its terms. Terms alone would miss
     words of other languages, because a single word is stemmed as English, and a text by the rules of its language. The
-    order stays if a candidate itself states an exception with an excluded word ("open daily except Mondays"): the query
-    may ask for that text.
+    order does not change if a candidate states an exception with an excluded word, as "open daily except Mondays" does:
+    the query may ask for that text.
     """
     texts = [text[:CHARACTERS_MAX] for text in best.texts]
     wanted, unwanted = (
         {word: frozenset(terms_of(word)) for word in words_in(text) if word not in all_function_words()}
         for text in (exclusion.kept, exclusion.excluded)
     )
-    after_except = [text[found.end() :] for text in texts for found in EXCEPT.finditer(text)]
+    after_except = (text[found.end() :] for text in texts for found in EXCEPT.finditer(text))
     exceptions = " ".join(SENTENCE_END.split(each, maxsplit=1)[0] for each in after_except)
     if _words_held(unwanted, exceptions, terms_of):
         return best.ranked
-    found = [_words_held({**wanted, **unwanted}, text, terms_of) for text in texts]
-    held = [wanted.keys() & own for own in found]
-    lacks = [unwanted.keys() - own for own in found]
+    words = [_words_held({**wanted, **unwanted}, text, terms_of) for text in texts]
+    held = [wanted.keys() & own for own in words]
+    lacks = [unwanted.keys() - own for own in words]
 
     def passes(one: int, other: int) -> bool:
         return lacks[one] > lacks[other] and held[one] >= held[other]
@@ -294,6 +294,6 @@ def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf) -> 
 
 
 def _words_held(words: Mapping[str, frozenset[str]], text: str, terms_of: TermsOf) -> set[str]:
-    """The words that a text holds; `words`: by word that is looked for, its terms."""
+    """Of `words`, which has the terms by word, the words that the text holds."""
     text_words, text_terms = set(words_in(text)), frozenset(terms_of(text))
     return {word for word, terms in words.items() if word in text_words or terms <= text_terms}

@@ -1,7 +1,7 @@
-"""Stages that read what else the source of a candidate holds: its name, a title, a heading, the answer to a question.
+"""Stages that use the source of a candidate: its file name, its title, and the chunks before and after the candidate.
 
 reorder_by_names          raises the chunks of a file whose name the query spells
-reorder_in_documents      of a document that the query names, raises the chunk that answers before the first chunk
+reorder_in_documents      in a document that the query names, puts chunks that may answer before the first chunk
 reorder_below_headings    puts the chunks below a heading directly behind it
 reorder_answers           puts the answer to a question of a chat directly behind it
 """
@@ -26,7 +26,7 @@ from umi_common.search.reorder.words import FIRST_LETTERS, TermsOf, content_word
 from umi_common.types import Chunk
 
 MAY_SPELL = re.compile(r"[._\d]")
-"""A character without which a query spells no name: most queries have none, and the stage does not run."""
+"""A query without any of these characters spells no name, and `reorder_by_names` does not run."""
 PATHS = ("file_path", "file_name")
 """Metadata keys of LlamaIndex for the path of a file. The source of its nodes is mostly a random id."""
 FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
@@ -37,33 +37,34 @@ CODE = re.compile(r"(?=.*[\d_])(?=.*[^\W\d_]).{4,}", re.DOTALL)
 """A name that a query may spell without its ending."""
 
 LEADING = 3
-"""Number of best candidates whose sources are read, and among which a head must be; 1 and 5 find nearly as much."""
+"""Number of best candidates whose sources may be documents, and among which the head of a document must be. 1 and 5
+find nearly as much."""
 NAMED_SHARE = 0.8
-"""Share of a source's candidates that hold a term of its name; .9 finds as much, .7 less (mail threads)."""
+"""Smallest share of a document's candidates that hold each term of its name; .9 finds as much, .7 less."""
 TITLE_WORDS = 25
 """Largest number of words of a title."""
 REPEATED = 2
-"""How many times as often a head holds the name as the median candidate does. If the title is above each chunk, the
-first chunk holds it no more often than the others, and is no head."""
+"""A head holds the name at least this many times as often as the median candidate of its document. If all chunks begin
+with the title, none is a head."""
 BEFORE_HEAD = 2
 """Largest number of chunks that move before a head."""
 OF_THE_WHOLE = frozenset(["about", "abstract", "introduction", "outline", "overview", "summary"])
 """Words that ask for a document as a whole, which its head describes."""
 
-Counts = Callable[[str], Counter[str]]
-"""A function from a text to the number of occurrences in it of each of the query's terms."""
+CountTerms = Callable[[str], Counter[str]]
+"""A function from a text to the number of occurrences of each of the query's terms in the text."""
 
 LEADING_READ = 20
-"""Number of best candidates whose next chunks are fetched. These chunks are chosen before the earlier stages reorder
-the candidates, so there are more than `HEADINGS_MAX`."""
+"""Number of best candidates whose next chunks are fetched. It is larger than `HEADINGS_MAX`, because these chunks are
+chosen before the earlier stages reorder the candidates."""
 HEADINGS_MAX = 5
-"""Number of best candidates that may be a heading."""
+"""Number of best candidates that may be headings."""
 HEADING_TERMS = 15
 """Largest number of terms of a heading's indexed text, which may also hold the title of the document."""
 BELOW_MAX = 3
 """Largest number of chunks that are put behind one heading."""
 LONGER = 2
-"""A chunk below a heading has at least so many times the terms of the heading."""
+"""A chunk below a heading has at least this many times as many terms as the heading."""
 MARKED = re.compile(r"\W|(?:\w+ |第)?\d|.*[:：]$")
 """Matches a line that begins with a sign, a number, a word and a number ("Day 9") or "第" and a number, or that ends
 with a colon."""
@@ -83,15 +84,15 @@ QUESTION = re.compile(r"[?？؟][\s!！\u200d\ufe0f\u2600-\u27bf\U0001f000-\U000
 
 
 def reorder_by_names(best: Best, *, query: str) -> RankedPool:
-    """The ranking with the chunks of the files raised whose names the query spells: "what does handbook_2023.pdf say
-    about parking?". Few chunks of a file hold its name, so BM25 and vectors often rank those of other files first.
+    """The ranking with a candidate raised if the query spells the name of its file, as in "what does handbook_2023.pdf
+    say about parking?". Few chunks of a file hold its name, so BM25 and vectors often rank chunks of other files first.
 
         final(i) = score(i) + e(i) * the best score
-        e(i) = 1 if the query spells the name of the file of candidate i, or if the text of i holds the name; else 0
+        e(i) = 1 if the query spells the name of candidate i's file, or if text i holds a name that it spells; else 0
 
-    A query spells a name if it holds it with its ending ("lease.pdf", ".env"), or without, if the rest has at least
-    four characters, among them a letter and a digit or "_" ("ITT-2024-934"). A word of a name does not count: "will the
-    bill be paid" does not ask for the files bill.md and will.md, nor "the U.S. economy" for a page "U.S.".
+    A query spells a name if it holds the name with its ending ("lease.pdf", ".env"). The name without its ending is
+    enough if it has at least four characters, among them a letter and a digit or "_" ("ITT-2024-934"). Other names need
+    their ending: "will the bill be paid" does not ask for the file bill.md, nor "the U.S. economy" for a page "U.S.".
     """
     lowered = query.lower()
     paths = [source_paths(chunk) for chunk in best.chunks]
@@ -107,17 +108,17 @@ def reorder_by_names(best: Best, *, query: str) -> RankedPool:
 
 def source_paths(chunk: Chunk) -> list[str]:
     """The source of a chunk, and the paths in its metadata."""
-    either = (chunk.source, *(chunk.metadata.get(key) for key in PATHS))
-    return [path for path in either if isinstance(path, str)]
+    stated = [chunk.source, *(chunk.metadata.get(key) for key in PATHS)]
+    return [path for path in stated if isinstance(path, str)]
 
 
 def spelled_name(query: str, path: str) -> str | None:
     """The name of the file at `path` as the query, in lower case, spells it; None: the query does not spell it."""
     file = FOLDERS.sub("", path).lower()
     bare = ENDING.sub("", file)
-    if bare not in query:  # true of nearly all files; the test is faster than a pattern
+    if bare not in query:  # true of nearly all files; faster than the patterns below
         return None
-    names = [file] * (bare != file) + [bare] * (CODE.fullmatch(bare) is not None)
+    names = [name for name, is_enough in ((file, bare != file), (bare, CODE.fullmatch(bare))) if is_enough]
     return next((name for name in names if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-]|\.\w)", query)), None)
 
 
@@ -125,70 +126,70 @@ def reorder_in_documents(best: Best, *, query: str, terms_of: TermsOf) -> Ranked
     """The ranking with candidates moved within the documents that the query names.
 
     "When does the lease with Brandl start?" names a contract and asks for one of its clauses. The first chunk of the
-    contract holds its name, often twice, and is found first; the clause says "begins on 1 April" and perhaps no word of
-    the name. So the words that name a document choose the document, and only the other words of the query choose its
-    chunk.
+    contract holds its name, often twice, and is found first. The clause says "begins on 1 April", and may hold no word
+    of the name. So chunks of one document are compared by the words of the query that do not name the document.
 
     A document is a source with at least two candidates, one of which is among the best `LEADING`. Chats, whose chunks
-    have several speakers, are no documents. Of the query's terms without function words and `OF_THE_WHOLE`,
+    have several speakers, are no documents. The query's terms are those of its words without function words and
+    `OF_THE_WHOLE`. For a document:
 
-        name    those that `NAMED_SHARE` of the document's candidates hold, and those of its title (`title_of`)
-        asked   the rest
-        value   of a chunk: number of the asked terms that it holds, + 1 if it holds what the query asks for by its
-                form, such as a date for "when" (`form_asked`)
-        head    the first chunk, if it holds terms of the name, and at least `REPEATED` times as often as the median of
-                the document's candidates
+        name    the query's terms that `NAMED_SHARE` of the candidates or the title (`title_of`) hold
+        asked   the query's other terms
+        value   of a candidate: number of the asked terms that it holds, + 1 if it holds a text of the form that the
+                query asks for, such as a date for "when" (`form_asked`)
+        head    the first chunk, if it holds terms of the name, and holds them at least `REPEATED` times as often as the
+                median candidate
 
-    If the head is among the best `LEADING`, up to `BEFORE_HEAD` chunks of the document behind it move before it, those
-    with the largest value first. Their value is at least 1 and not smaller than that of the head. In the example, the
-    head holds neither "start" nor a date, the clause the date: its value is 1, and it moves before the head. The i-th
-    candidate then gets the score of the former i-th.
+    If the head is among the best `LEADING`, up to `BEFORE_HEAD` candidates of the document behind it move before it,
+    those with the largest value first. Their value is at least 1 and at least that of the head. In the example, the
+    head holds neither "start" nor a date, so its value is 0; the clause holds a date, so its value is 1, and it moves
+    before the head. The i-th candidate then gets the score of the former i-th.
     """
     order = best.order
     leading = order[:LEADING]
     documents = [(head, values) for head, values in _documents(best, query, terms_of) if head in leading]
     for head, values in documents:
         at = order.index(head)
-        may = [each for each in order[at + 1 :] if values.get(each, 0) >= max(1, values[head])]
-        moved = sorted(may, key=values.__getitem__, reverse=True)[:BEFORE_HEAD]
+        better = [each for each in order[at + 1 :] if values.get(each, 0) >= max(1, values[head])]
+        moved = sorted(better, key=values.__getitem__, reverse=True)[:BEFORE_HEAD]
         order = [*order[:at], *moved, *(each for each in order[at:] if each not in moved)]
     best.facts["documents"] = len(documents)
     return best.in_order(order)
 
 
 def _documents(best: Best, query: str, terms_of: TermsOf) -> Iterator[tuple[int, dict[int, int]]]:
-    """`_head_and_values` of the documents that the query names and that have a head."""
+    """`_head_and_values` of each document that has a head."""
     sources, order = best.pool.source[best.rows].tolist(), best.order
     leading = dict.fromkeys(sources[at] for at in order[:LEADING])
     by_source = [[at for at in order if sources[at] == source] for source in leading if source != NO_SOURCE]
-    no_chats = [members for members in by_source if len(members) > 1 and not _is_chat(best, members)]
-    if not no_chats:  # reading the terms of the query takes longer
-        return
-    counts, form = _counts_of(query, terms_of), form_asked(query)
-    for members in no_chats:
-        if found := _head_and_values(best, members, counts, form):
-            yield found
+    documents = [members for members in by_source if len(members) > 1 and not _is_chat(best, members)]
+    if documents:  # else the terms of the query are not needed
+        count_terms, form = _term_counter(query, terms_of), form_asked(query)
+        for members in documents:
+            if found := _head_and_values(best, members, count_terms, form):
+                yield found
 
 
 def _is_chat(best: Best, members: Sequence[int]) -> bool:
     return len({speaker_of(best.chunks[at]) for at in members} - {None}) > 1
 
 
-def _counts_of(query: str, terms_of: TermsOf) -> Counts:
+def _term_counter(query: str, terms_of: TermsOf) -> CountTerms:
+    """The function that counts, in a text, the query's terms without those of function words and `OF_THE_WHOLE`."""
     words = [word for word in dict.fromkeys(content_words(query)) if word not in OF_THE_WHOLE]
     terms = frozenset(term for word in words for term in terms_of(word))
     beginnings = {word[:FIRST_LETTERS] for word in words}
     of_word = cache(lambda word: terms.intersection(terms_of(word)))
 
-    def counts(text: str) -> Counter[str]:
+    def count_terms(text: str) -> Counter[str]:
         read = (word for word in words_in(text) if word[:FIRST_LETTERS] in beginnings)
         return Counter(term for word in read for term in of_word(word))
 
-    return counts
+    return count_terms
 
 
 def _head_and_values(
-    best: Best, members: Sequence[int], counts_of: Counts, form: re.Pattern[str] | None
+    best: Best, members: Sequence[int], count_terms: CountTerms, form: re.Pattern[str] | None
 ) -> tuple[int, dict[int, int]] | None:
     """The head of a document, and the value of each of its candidates; None if it has no head.
 
@@ -197,13 +198,13 @@ def _head_and_values(
     """
     positions = best.pool.position[best.rows]
     first = min(members, key=lambda at: int(positions[at]))
-    if not 0 <= positions[first] <= 1:  # sources are numbered from 0 or 1
+    if not 0 <= positions[first] <= 1:  # not the first chunk: positions begin at 0 or 1
         return None
     texts = {at: best.chunks[at].indexed_text for at in members}
-    counts = {at: counts_of(text) for at, text in texts.items()}
+    counts = {at: count_terms(text) for at, text in texts.items()}
     holding = Counter(term for own in counts.values() for term in own)
     name = {term for term, number in holding.items() if number >= NAMED_SHARE * len(members)}
-    name.update(counts_of(title_of(texts[first])))
+    name.update(count_terms(title_of(texts[first])))
     occurrences = {at: sum(own[term] for term in name) for at, own in counts.items()}
     if occurrences[first] < max(1, REPEATED * median(occurrences.values())):
         return None
@@ -223,19 +224,21 @@ def title_of(text: str) -> str:
 
 def rows_below(pool: Pool, rows: Ints) -> dict[int, list[int]]:
     """By each of these rows that is short enough for a heading: the next rows of its source that may be below it."""
-    return _next_rows(pool, rows, HEADING_TERMS, BELOW_MAX, _may_be_below)
+    return _next_rows(pool, rows, HEADING_TERMS, BELOW_MAX, hours=0.0, longer=LONGER)
 
 
 def rows_after(pool: Pool, rows: Ints) -> dict[int, list[int]]:
     """By each of these rows that is short enough for a question: the next row of its source, if it may answer."""
-    return _next_rows(pool, rows, QUESTION_TERMS, 1, _may_answer)
+    return _next_rows(pool, rows, QUESTION_TERMS, 1, hours=TALK_HOURS, longer=0)
 
 
-def _next_rows(
-    pool: Pool, rows: Ints, terms_max: int, most: int, may_be_next: Callable[[Pool, int, int], bool]
-) -> dict[int, list[int]]:
-    """By each of these rows that has at most `terms_max` terms: up to `most` rows at the next positions of its source,
-    until none at a position `may_be_next`, by lengths and times. Rows without any are left out."""
+def _next_rows(pool: Pool, rows: Ints, terms_max: int, most: int, *, hours: float, longer: int) -> dict[int, list[int]]:
+    """By each of these rows that has at most `terms_max` terms: the rows at the next positions of its source, at most
+    `most`, up to the first position without a fitting row. Rows without any are left out.
+
+    A fitting row is at most `hours` later than the given one, or neither has a time, and has at least `longer` times as
+    many terms.
+    """
     source, position = pool.source, pool.position
     rows = rows[(pool.length[rows] <= terms_max) & (source[rows] != NO_SOURCE) & (position[rows] != NO_POSITION)]
     distance = position - position[rows, np.newaxis]
@@ -243,32 +246,20 @@ def _next_rows(
     at_rows, later = ((source == source[rows, np.newaxis]) & (distance > 0) & (distance <= most)).nonzero()
     nearest_first = distance[at_rows, later].argsort(kind="stable")
     for at, row in zip(at_rows[nearest_first].tolist(), later[nearest_first].tolist(), strict=True):
-        lead = int(rows[at])
-        following = found.get(lead, [])
-        if distance[at, row] == len(following) + 1 and may_be_next(pool, lead, row):
-            found[lead] = [*following, row]
+        first = int(rows[at])
+        following, ages = found.get(first, []), pool.age_hours[[first, row]]
+        in_time = 0.0 <= ages[0] - ages[1] <= hours or np.isnan(ages).all()
+        is_next = distance[at, row] == len(following) + 1
+        if is_next and in_time and pool.length[row] >= longer * pool.length[first]:
+            found[first] = [*following, row]
     return found
 
 
-def _may_be_below(pool: Pool, heading: int, row: int) -> bool:
-    return _follows(pool, heading, row, 0.0) and bool(pool.length[row] >= LONGER * pool.length[heading])
-
-
-def _may_answer(pool: Pool, question: int, row: int) -> bool:
-    return _follows(pool, question, row, TALK_HOURS)
-
-
-def _follows(pool: Pool, row: int, later: int, hours: float) -> bool:
-    """Whether a row is at most so many hours later than another one, or neither has a time."""
-    ages = pool.age_hours[[row, later]]
-    return bool(0.0 <= ages[0] - ages[1] <= hours or np.isnan(ages).all())
-
-
-def _leading(
+def _with_next(
     best: Best, count: int, next_rows: Callable[[Pool, Ints], dict[int, list[int]]]
 ) -> Iterator[tuple[int, list[int]]]:
-    """(index, indices of its next rows) of those of the best `count` candidates, best first, that have next rows among
-    the candidates."""
+    """(index, indices of the next rows) of each of the best `count` candidates that has next rows among the candidates,
+    best first."""
     first = best.ranked.order[:count]
     candidates, found = set(best.rows.tolist()), next_rows(best.pool, first)
     for row in first.tolist():
@@ -281,23 +272,23 @@ def reorder_below_headings(best: Best) -> RankedPool:
     """The ranking with the chunks below a heading directly behind it (`Best.put_behind`).
 
     A splitter leaves a heading alone in a chunk if the paragraph below it is longer than a chunk. For "where did we
-    sleep on day 9?", the heading of this source then matches best, and the text below it, which answers, lacks the day:
+    sleep on day 9?", the heading then matches best, and the text that answers lacks the day:
 
         4  Day 9, Tuesday                                        the heading
         5  We rode 61 kilometres to Hexley, most of it ...       below it
         6  For the night we found a hut at the weir, and ...     below it
         7  Day 10, Wednesday                                     the next heading
 
-    A heading is one of the best `HEADINGS_MAX` candidates: one line of at most `HEADING_TERMS` terms that begins with
-    no small letter and ends no sentence. The chunks below it are the next ones of its source, at most `BELOW_MAX`. Each
-    has the time of the heading and at least `LONGER` times as many terms. After the first of them, the next line as
-    described above ends them. A line that is not `MARKED` may also be a note or a message of a chat. It is a heading
-    only if it has no speaker ("Mira: Lisbon"), and if the next chunk has at least `PARAGRAPH_TERMS` terms and
+    A heading is one of the best `HEADINGS_MAX` candidates: one line of at most `HEADING_TERMS` terms that does not
+    begin with a small letter and ends with no sign of `SENTENCE_END`. The chunks below it are the next ones of its
+    source, at most `BELOW_MAX`. Each has the time of the heading and at least `LONGER` times as many terms. From the
+    second on, another such line ends them. A line that is not `MARKED` may also be a note or a message of a chat. It is
+    a heading only if it has no speaker ("Mira: Lisbon"), and if the next chunk has at least `PARAGRAPH_TERMS` terms and
     `PARAGRAPH_LONGER` times as many as the line.
     """
     lengths = best.pool.length[best.rows].tolist()
     pairs: list[tuple[int, int]] = []
-    for heading, (first, *others) in _leading(best, HEADINGS_MAX, rows_below):
+    for heading, (first, *others) in _with_next(best, HEADINGS_MAX, rows_below):
         if is_heading(best.chunks[heading], lengths[heading], lengths[first]):
             in_section = takewhile(lambda at: not _may_be_heading(best.chunks[at].text, lengths[at]), others)
             pairs += ((heading, each) for each in (first, *in_section))
@@ -327,17 +318,17 @@ def reorder_answers(best: Best, *, query: str) -> RankedPool:
     """The ranking with each answer directly behind its question (`Best.put_behind`).
 
     "Sage green, two coats" answers "which paint did you use for the kitchen?" and holds none of its words. The stage
-    `neighbours`, which raises chunks beside a good one, does not help in a chat of many short talks: it changes nothing
-    if adjacent chunks of a corpus are no more alike than others.
+    `neighbours` also raises chunks beside a good one, but changes nothing if adjacent chunks of a corpus are no more
+    alike than others, as in a chat of many short talks.
 
-    A question is one of the best `QUESTIONS_MAX` candidates, has at most `QUESTION_TERMS` terms, and ends as `QUESTION`
-    says. The answer is the next chunk of its source, and no question. It is at most `TALK_HOURS` later, or neither has
-    a time. It has another speaker, the one whom the query names if it names one; texts without speakers, such as those
-    of an FAQ, count as well.
+    A question is one of the best `QUESTIONS_MAX` candidates, has at most `QUESTION_TERMS` terms, and matches
+    `QUESTION`. The answer is the next chunk of its source, and no question. It is at most `TALK_HOURS` later, or
+    neither has a time. It has no speaker (an FAQ), or another speaker than the question; if the query names speakers,
+    one of them.
     """
     chunks = best.chunks
-    leading = [(question, reply) for question, (reply,) in _leading(best, QUESTIONS_MAX, rows_after)]
-    pairs = [(question, reply) for question, reply in leading if asks(chunks[question]) and not asks(chunks[reply])]
+    next_of = _with_next(best, QUESTIONS_MAX, rows_after)
+    pairs = [(one, after) for one, (after,) in next_of if asks(chunks[one]) and not asks(chunks[after])]
     if not pairs:
         return best.ranked
     speakers = [speaker_of(chunk) for chunk in chunks]
