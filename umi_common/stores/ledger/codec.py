@@ -1,4 +1,4 @@
-"""Turns chunks into rows of the ledger, and rows into chunks. A row whose digest is wrong raises an error."""
+"""Turns chunks into rows of the ledger, and rows into chunks; a row with a wrong digest raises LedgerDamaged."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from umi_common.types import Chunk, Metadata, ReadOnlyDict, from_microseconds, m
 DIGEST_BYTES = 16
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 _of_json = json.JSONDecoder().raw_decode
+"""Returns (value, end of its JSON). It is faster than `decode`, which also checks that only white space follows."""
 
 
 class Head(NamedTuple):
-    """A chunk's sequence number, and the fields that ranking needs: all except texts and metadata."""
+    """A chunk's sequence number, and its fields except texts and metadata."""
 
     seq: int
     id: str
@@ -40,9 +41,9 @@ class Entry(NamedTuple):
     position: int | None
     event_time: int | None
     head_checksum: int
-    """CRC-32 of the fields above. Only written, because the table has this column: `digest` covers the same fields."""
+    """CRC-32 of the fields above, for a column of the table. It is never compared: `digest` covers the same fields."""
     digest: bytes
-    """BLAKE2b of all fields of the chunk; compared by `checked` and `decode`."""
+    """BLAKE2b of all fields of the chunk; `checked` compares it."""
     text: str
     metadata: str
     """JSON."""
@@ -56,15 +57,15 @@ class Entry(NamedTuple):
 
 def encode(chunks: Sequence[Chunk]) -> list[Entry]:
     """The row of each chunk, in the order of `chunks`."""
-    entries = []
-    for chunk in chunks:
-        id, source, position, text, search_text = chunk.id, chunk.source, chunk.position, chunk.text, chunk.search_text
-        time = None if chunk.event_time is None else microseconds(chunk.event_time)
-        metadata = _as_json(dict(chunk.metadata))
-        head = _head_text(id, source, position, time)
-        check, digest = zlib.crc32(head.encode()), _digest(head, text, metadata, search_text)
-        entries.append(Entry(id, source, position, time, check, digest, text, metadata, search_text))
-    return entries
+    return [_encoded(chunk) for chunk in chunks]
+
+
+def _encoded(chunk: Chunk) -> Entry:
+    id, source, position, text, search_text = chunk.id, chunk.source, chunk.position, chunk.text, chunk.search_text
+    time = None if chunk.event_time is None else microseconds(chunk.event_time)
+    metadata, head = _as_json(dict(chunk.metadata)), _head_text(id, source, position, time)
+    checksum, digest = zlib.crc32(head.encode()), _digest(head, text, metadata, search_text)
+    return Entry(id, source, position, time, checksum, digest, text, metadata, search_text)
 
 
 def checked(entry: Entry) -> Entry:
@@ -81,7 +82,7 @@ def decode(entry: Entry) -> Chunk:
     id, source, position, time, _, _, text, metadata, search_text = checked(entry)
     event_time = None if time is None else from_microseconds(time)
     values = (id, text, decode_metadata(metadata), source, position, event_time, search_text)
-    # `Chunk.__init__` would check the fields again, which takes 10 us; the digest shows that they are of a valid chunk.
+    # `Chunk.__init__` would check the fields again, which takes 10 us. They were checked before they were stored.
     chunk = object.__new__(Chunk)
     for name, value in zip(FIELDS, values, strict=True):
         object.__setattr__(chunk, name, value)
@@ -91,14 +92,13 @@ def decode(entry: Entry) -> Chunk:
 def same_content(stored: Entry, other: Entry) -> bool:
     """Whether `stored` is intact and holds the same chunk as `other`; the order of metadata keys does not matter."""
     try:
-        return _by_key(checked(stored)) == _by_key(other)
+        return _comparable(checked(stored)) == _comparable(other)
     except LedgerDamaged:
         return False
 
 
-def _by_key(entry: Entry) -> Entry:
-    """A copy of the row with its metadata sorted by key, and with an empty digest, because the digest depends on the
-    order of the keys."""
+def _comparable(entry: Entry) -> Entry:
+    """The row with its metadata sorted by key, and with an empty digest, since the digest depends on their order."""
     values, _ = _of_json(entry.metadata)
     return entry._replace(digest=b"", metadata=_as_json(dict(sorted(values.items()))))
 
@@ -106,37 +106,37 @@ def _by_key(entry: Entry) -> Entry:
 def decode_metadata(text: str) -> Metadata:
     """Metadata from its JSON; lists become tuples."""
     values, _ = _of_json(text)
-    if "[" in text:  # some value is a list, or a string with this character
+    if "[" in text:  # else no value is a list
         values = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
     return ReadOnlyDict(values)
 
 
 def _digest(head: str, text: str, metadata: str, search_text: str | None) -> bytes:
-    """BLAKE2b of all fields of a chunk. Metadata with the same keys in another order has another digest."""
+    """BLAKE2b of all fields of a chunk. It depends on the order of the keys of the metadata."""
     whole = f"{len(head.encode())}\0{head}{len(text)}\0{text}{metadata}"
-    if search_text is not None:  # JSON holds no NUL, so the metadata ends at the NUL
+    if search_text is not None:  # the metadata ends at the NUL, because JSON holds none
         whole += f"\0{search_text}"
     return hashlib.blake2b(whole.encode(), digest_size=DIGEST_BYTES).digest()
 
 
 def _head_text(id: str, source: str | None, position: int | None, event_time: int | None) -> str:
-    # Lengths and the "=" keep None, "" and "None" apart. In a damaged file, fields may be of any type.
-    stated = "" if source is None else f"={source}"
-    return f"{len(str(id))}\0{id}{len(stated)}\0{stated}{position}\0{event_time}"
+    """The fields of a chunk except texts and metadata as one text, which differs for None, "" and "None"."""
+    id, stated = str(id), "" if source is None else f"={source}"  # str: a damaged id may be of any type
+    return f"{len(id)}\0{id}{len(stated)}\0{stated}{position}\0{event_time}"
 
 
 def encode_vectors(vectors: Vectors) -> Iterator[tuple[memoryview, int]]:
-    """For each row of the (n, dim) float32 array, its little-endian bytes, not copied, and their CRC-32."""
+    """Yield (little-endian bytes, their CRC-32) for each row of an (n, dim) float32 array. The bytes are not copied."""
     for vector in np.ascontiguousarray(vectors, dtype="<f4"):
         blob = vector.data.cast("B")
         yield blob, zlib.crc32(blob)
 
 
 def decode_vectors(blobs: list[tuple[bytes, int]]) -> Vectors:
-    """(n, dim) float32 from (blob, checksum) rows, n >= 1. Raises LedgerDamaged if a blob is not what was written."""
-    stored, checks = zip(*blobs, strict=True)
+    """(n, dim) float32 from n >= 1 pairs (bytes, CRC-32). Raises LedgerDamaged if bytes are not what was written."""
+    stored, checksums = zip(*blobs, strict=True)
     size = len(stored[0]) if isinstance(stored[0], bytes) else 0
     of_one_size = size > 0 and set(map(type, stored)) == {bytes} and set(map(len, stored)) == {size}
-    if not of_one_size or size % 4 or any(map(ne, map(zlib.crc32, stored), checks)):
+    if not of_one_size or size % 4 or any(map(ne, map(zlib.crc32, stored), checksums)):
         raise LedgerDamaged("a stored vector is not what was written; restore umi.db from a copy")
     return np.frombuffer(b"".join(stored), dtype="<f4").reshape(len(stored), size // 4).astype(np.float32, copy=False)

@@ -19,8 +19,8 @@ SQL_VARIABLES = 500
 BUSY_SECONDS = 10.0
 """Longest time that a statement waits for a lock of another connection, in seconds."""
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""Exceptions that sqlite3 raises; UnicodeDecodeError if SQLite's error message quotes text of a damaged file that is
-not UTF-8."""
+"""Exceptions that sqlite3 raises. It raises UnicodeDecodeError if the message of an error of SQLite is not UTF-8,
+because it quotes text of a damaged file."""
 DAMAGED = (
     "malformed",
     "not a database",
@@ -37,7 +37,7 @@ DAMAGED = (
 
 "can't decode" is in the message of UnicodeDecodeError. "constraint failed" means damage, because umi's statements
 violate no constraint of an undamaged file."""
-FULL = ("database or disk is full", "disk i/o error", "file too large")
+REFUSED = ("database or disk is full", "disk i/o error", "file too large")
 """Parts of SQLite's messages about a write that the disk refused."""
 
 
@@ -46,17 +46,17 @@ class ChangedWhileRead(StoreError):
 
 
 def unwritable(error: Exception) -> bool:
-    """Whether this is an error of SQLite about a file that it may not write."""
+    """Whether the error says that SQLite may not write a file ("readonly" or "read-only")."""
     return "readonly" in str(error).lower().replace("-", "")
 
 
 def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> StoreError:
-    """The umi error for an error of SQLite."""
+    """The umi error for one of DATABASE_ERRORS; `path`: the database's file, None if the database is in memory."""
     message = str(error).lower()
     where = "the store in memory" if path is None else str(path)
     if "closed" in message:
         return StoreClosed("the store was closed while this call ran; open it again")
-    if writing and any(phrase in message for phrase in FULL):
+    if writing and any(phrase in message for phrase in REFUSED):
         return StoreFull(
             f"{where}: the disk refused the write ({error}); free space, or check the disk, and repeat the call"
         )
@@ -85,7 +85,7 @@ def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> Store
 
 @contextmanager
 def sqlite_errors(path: Path | None, *, writing: bool = False) -> Iterator[None]:
-    """Turn errors of SQLite in the block into errors of umi."""
+    """Raise DATABASE_ERRORS of the block as errors of umi (`as_umi_error`)."""
     try:
         yield
     except DATABASE_ERRORS as error:
@@ -111,7 +111,7 @@ def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
 
 
 def insert(connection: sqlite3.Connection, table: str, columns: str, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Insert rows. `columns` is their columns in SQL, such as "seq, vector".
+    """Insert rows. `columns` names their columns, such as "seq, vector".
 
     One statement inserts as many rows as SQL_VARIABLES allows. This takes half as long as one statement for each row.
     """
@@ -123,8 +123,7 @@ def insert(connection: sqlite3.Connection, table: str, columns: str, rows: Itera
 
 
 class Location:
-    """Identity (device and inode) of a file and of its directory when the store was opened. Raises StoreMoved if there
-    is no such file.
+    """Identity (device and inode) of a file and of its directory. Raises StoreMoved if there is no such file.
 
     An open file stays writable after it or its directory was deleted or renamed, but no store would find the writes.
     """
@@ -137,7 +136,7 @@ class Location:
         self._directory, self.file = directory, file
 
     def unchanged(self) -> bool:
-        """Whether the path still names this directory and this file."""
+        """Whether the path still names the same directory and the same file."""
         return inode_of(self._path.parent) == self._directory and inode_of(self._path) == self.file
 
     def check(self) -> None:
@@ -170,7 +169,7 @@ class ConnectionPool:
         try:
             yield connection
         finally:
-            if connection.in_transaction:
+            if connection.in_transaction:  # its COMMIT failed
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
             self._idle.append(connection)
