@@ -69,7 +69,7 @@ def create_umi_tool(
         ConfigError, InvalidLimit: If an argument is wrong, or `retriever` has a search method of its own.
     """
     refuse_other_retriever(retriever, UmiRetriever, "search", "asearch")
-    asked_assembly(retriever.umi.config.assembly, budget, policy)  # wrong arguments are refused here
+    asked_assembly(retriever.umi.config.assembly, budget, policy)  # raises the errors of wrong arguments
     k = min(retriever.k, checked_limit(k_max, "k_max"))
     calls = _Calls(retriever, k, {"budget": budget, "policy": policy, "counter": None})
     return StructuredTool.from_function(
@@ -86,11 +86,12 @@ def create_umi_tool(
 
 @dataclass(frozen=True)
 class _Calls:
-    """The synchronous and the asynchronous function of one tool."""
+    """The synchronous and the asynchronous function of one tool. Its `k` counts if the model gives none."""
 
     retriever: UmiRetriever
     k: int
     packing: dict[str, Any]
+    """budget, policy and counter of `_packed`."""
 
     def search(self, query: str, callbacks: CallbackManager | None = None, **asked: Any) -> Reply:
         try:  # LangChain returns a ToolException's message to the model
@@ -145,15 +146,15 @@ def create_umi_context(
         counter: Counts tokens: the name of a model or encoding, a tokenizer, or a function; None: the default of
             `counter_for`.
         k: Number of hits that are candidates for the context, 1..100.
-        min_relevance: 0..1; hits of lower relevance are left out; None: the retriever's own value. The context is "" if
-            no hit is left.
+        min_relevance: Smallest relevance of a hit, 0..1; None: the retriever's own value. If no hit has it, the context
+            is "".
 
     Raises:
         ConfigError, InvalidLimit: As `create_umi_tool`.
         MissingExtra: If `counter` is a name and tiktoken is not installed.
     """
     refuse_other_retriever(retriever, UmiRetriever, "search", "asearch")
-    # wrong arguments are refused here, not at the first question
+    # wrong arguments raise errors here, not at the first question
     asked = {"k": checked_limit(k, "k"), "min_relevance": checked_relevance(min_relevance)}
     asked_assembly(retriever.umi.config.assembly, budget, policy)
     counter = None if counter is None else counter_for(counter)
@@ -164,6 +165,7 @@ def create_umi_context(
 
     def context(query: str, run_manager: CallbackManagerForChainRun, **call: Unpack[CallOptions]) -> str:
         options, umi = retriever.core_options({**asked, **call}), retriever.umi
+        # with `whole`, `_packed` takes the sections of the hits
         search = partial(umi.get_context, **packing) if retriever.whole is None else umi.search
         found = searched(search, run_manager.get_child(), end_of(query), **options)
         return text(found, options)
@@ -181,10 +183,10 @@ def _packed(
     retriever: UmiRetriever, found: SearchResult, options: dict[str, Any], packing: dict[str, Any]
 ) -> tuple[str, SearchResult]:
     """(text of a context, the result that it shows, with sections in place of chunks if `retriever.whole` is set)."""
-    limits, layout = asked_assembly(retriever.umi.config.assembly, packing["budget"], packing["policy"])
-    layout = layout if retriever.whole is None else replace(layout, neighbours=0)  # a section holds the neighbours
-    around, lost = chunks_beside(retriever.umi.store, found.ids, layout, options["where"], options["time_range"])
+    budget, policy = asked_assembly(retriever.umi.config.assembly, packing["budget"], packing["policy"])
+    policy = policy if retriever.whole is None else replace(policy, neighbours=0)  # a section holds the neighbours
+    around, lost = chunks_beside(retriever.umi.store, found.ids, policy, options["where"], options["time_range"])
     result = retriever.sections(found, options)
-    packing = {**packing, "budget": limits, "policy": layout, "around": around}
+    packing = {**packing, "budget": budget, "policy": policy, "around": around}
     text = assemble_for(found.query, result.hits, history=options["history"], found=found, **packing).text
     return text, replace(result, degraded=(*result.degraded, *lost))

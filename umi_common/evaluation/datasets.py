@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -39,12 +39,12 @@ class Dataset:
     """The documents of one store, the queries to it, and judgements of which documents answer which query.
 
     Raises:
-        DatasetError: If a field is of another type, an id occurs twice, a query is blank, a grade is no whole number,
-            or more judged documents are missing among the chunks than `blank` lists.
+        DatasetError: If a chunk, a query or `qrels` is of another type, an id occurs twice, the id or text of a query
+            is blank, a grade is no whole number, or more judged documents than `blank` lists are not among the chunks.
     """
 
     name: str
-    """Name of the collection (the set) that the dataset is part of; several datasets may share it."""
+    """Name of the collection that the dataset is part of; several datasets may share it."""
     group: str
     """Name of this part of the collection, such as a conversation. Confidence intervals resample groups."""
     chunks: tuple[Chunk, ...]
@@ -53,7 +53,7 @@ class Dataset:
     qrels: Mapping[str, Mapping[str, int]]
     """Grade by query id and document id; a grade above 0 means relevant."""
     blank: tuple[int, ...] = ()
-    """Numbers, from 0, of the documents in the file that have no text and are therefore not among the chunks."""
+    """Numbers, from 0, of the documents in the file that are not among the chunks, because they have no text."""
 
     def __post_init__(self) -> None:
         where = f"dataset {self.name}/{self.group}"
@@ -63,8 +63,8 @@ class Dataset:
             if not isinstance(chunk, Chunk):
                 raise DatasetError(f"{where}: document {chunk!r:.80}; expected a Chunk")
         for query in self.queries:
-            texts = (query.id, query.text) if isinstance(query, Query) else ()
-            if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
+            texts = (query.id, query.text) if isinstance(query, Query) else (None,)
+            if not all(isinstance(text, str) and text.strip() for text in texts):
                 raise DatasetError(f"{where}: query {query!r:.80}; expected a Query with an id and a text, not blank")
         _refuse_duplicates((chunk.id for chunk in self.chunks), f"{where}: document")
         _refuse_duplicates((query.id for query in self.queries), f"{where}: query")
@@ -73,9 +73,9 @@ class Dataset:
                 f"{where}: qrels is {type(self.qrels).__name__}; expected {{query id: {{document id: grade}}}}"
             )
         qrels = {query: checked_grades(grades, f"{where}: query {query!r}") for query, grades in self.qrels.items()}
-        unknown = set().union(*qrels.values()).difference(chunk.id for chunk in self.chunks)
-        if len(unknown) > len(self.blank):
-            first = min(unknown, key=str)
+        missing = set().union(*qrels.values()).difference(chunk.id for chunk in self.chunks)
+        if len(missing) > len(self.blank):
+            first = min(missing, key=str)
             raise DatasetError(
                 f"{where}: document {first!r} is judged but not among the chunks; add it, or drop its grade"
             )
@@ -101,6 +101,7 @@ class Dataset:
 
 def judged_datasets(datasets: Dataset | Iterable[Dataset]) -> list[Dataset]:
     """The datasets in which a query has a relevant document; raises ConfigError if there is none."""
+    # a path is wrong, and the error names it
     several = [datasets] if isinstance(datasets, (Dataset, str, os.PathLike)) else list(datasets)
     for dataset in several:
         if not isinstance(dataset, Dataset):
@@ -113,10 +114,10 @@ def judged_datasets(datasets: Dataset | Iterable[Dataset]) -> list[Dataset]:
 
 def by_set(datasets: Iterable[Dataset]) -> dict[str, list[Dataset]]:
     """Datasets by the name of their collection, in the order given."""
-    sets: dict[str, list[Dataset]] = defaultdict(list)
+    sets: dict[str, list[Dataset]] = {}
     for dataset in datasets:
-        sets[dataset.name].append(dataset)
-    return dict(sets)
+        sets.setdefault(dataset.name, []).append(dataset)
+    return sets
 
 
 def _refuse_duplicates(ids: Iterable[str], what: str) -> None:

@@ -1,4 +1,4 @@
-"""Find the files below folders. Symbolic links that lead out of the folders are followed only on request."""
+"""Find the files below folders. A symbolic link out of the folders is followed only if the caller asks for it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ FOLDERS_LEFT_OUT = frozenset({"node_modules", "__pycache__", "site-packages", "v
 
 
 def checked_roots(paths: object, *, remove_missing: bool = False) -> list[Path]:
-    """The given path or paths as absolute paths, with "~" and symbolic links resolved.
-
-    So a link that the caller names is always followed.
+    """The given path or paths as absolute paths, with "~" and symbolic links resolved: a link that the caller gives is
+    always followed.
 
     Raises:
         InputError: If an entry is not a string or a path, or is empty.
-        FileUnreadable: If a path cannot be accessed or, unless `remove_missing`, does not exist.
+        FileUnreadable: If a path cannot be accessed, or does not exist; with `remove_missing`, it need not exist.
     """
     several = isinstance(paths, Iterable) and not isinstance(paths, (str, bytes))
     given: list[Any] = list(paths) if several else [paths]  # type: ignore[call-overload]
@@ -35,6 +34,7 @@ def checked_roots(paths: object, *, remove_missing: bool = False) -> list[Path]:
             raise InputError(f'{path!r:.80} is no path; expected names of files and folders, "." for the current one')
         try:
             Path(path).expanduser().stat()
+        # ValueError: the path holds a NUL. RuntimeError: "~" stands for the home of an unknown user.
         except (FileNotFoundError, NotADirectoryError, ValueError, RuntimeError) as error:
             if not (remove_missing and isinstance(error, OSError)):
                 raise FileUnreadable(
@@ -47,29 +47,27 @@ def checked_roots(paths: object, *, remove_missing: bool = False) -> list[Path]:
 
 
 def store_directory(store: object) -> Path | None:
-    """The store's attribute `path`, the folder of its files; None: it has none."""
+    """The folder of the store's files, its attribute `path`; None: it has none."""
     directory = getattr(store, "path", None)
     return None if directory is None else Path(directory)
 
 
 def files_once_named(sources: Iterable[str], base: Path | None, roots: Sequence[Path]) -> list[Path]:
-    """Of the files with these sources, those below `roots` that an earlier run read because they, or a folder of
-    theirs, were named: files of another kind, hidden ones, and those in folders that are not read.
-
-    Files that are gone, and paths that lead through a symbolic link, are left out.
+    """The files with these sources, below `roots`, that `files_below` does not find. An earlier run read them because
+    they or one of their folders were named. Files that are gone, and paths through a symbolic link, are left out.
     """
-    paths = [path_of(source, base) for source in sources if _only_if_named(source)]
+    paths = [path_of(source, base) for source in sources if _is_left_out(source)]
     return [
         path
         for path in paths
-        if any(path.is_relative_to(root) and _only_if_named(path.relative_to(root).as_posix()) for root in roots)
+        if any(path.is_relative_to(root) and _is_left_out(path.relative_to(root).as_posix()) for root in roots)
         and os.path.isfile(path)  # noqa: PTH113 - `Path.is_file` raises if a folder cannot be accessed
         and real_path(path) == path
     ]
 
 
-def _only_if_named(path: str) -> bool:
-    """Whether a file that has this path below a root is read only if it, or a folder of it, is named."""
+def _is_left_out(path: str) -> bool:
+    """Whether `files_below` leaves out a file with this path below a root: hidden, by its ending or by its folder."""
     *folders, name = path.split("/")
     hidden = any(part.startswith(".") for part in (*folders, name))
     return hidden or Path(name).suffix.lower() not in ENDINGS or not FOLDERS_LEFT_OUT.isdisjoint(folders)
@@ -80,7 +78,7 @@ def files_below(
 ) -> dict[Path, Path]:
     """Find the files below `roots` that umi can read: {path without symbolic links: path by which the file is read}.
 
-    The two paths are equal, unless the file is only found through links. Then the second path is the first in sorted
+    The two paths differ if the file is found through links only; then the second is the first of these paths in sorted
     order. Files of other kinds, links that are not followed and folders that cannot be listed are added to `report`.
     Names that begin with a dot and FOLDERS_LEFT_OUT are skipped without an entry in the report.
 
@@ -104,8 +102,8 @@ def _paths_below(
     seen: set[object] = set() if store is None else {inode_of(store)}
     named = set(roots)
     yield from ((False, root) for root in roots if not is_no_file(root))
-    # A heap of (whether a link leads to the folder, folder): a folder is read by its own path, if it has one below the
-    # roots, else by the first path in sorted order.
+    # A heap of (whether a link leads to the folder, folder): of several paths of a folder, the one without links is
+    # read if it is below the roots, else the first in sorted order.
     folders = sorted((False, root) for root in roots if root.is_dir())
     while folders:
         in_linked, folder = heappop(folders)
@@ -119,12 +117,12 @@ def _paths_below(
             if entry.name.startswith(".") or (is_folder and entry.name in FOLDERS_LEFT_OUT) or path in named:
                 continue
             if not is_folder:
-                if _has_known_ending(path, report) and (follow_symlinks or _is_inside(path, named, report)):
+                if _has_known_ending(path, report) and (follow_symlinks or not _reported_outside(path, named, report)):
                     yield in_linked or entry.is_symlink(), path
             elif follow_symlinks or not entry.is_symlink():
                 heappush(folders, (in_linked or entry.is_symlink(), path))
-            else:  # the folder is not walked; the report names a link that leads out of the roots
-                _is_inside(path, named, report)
+            else:  # a link to a folder is not followed, and need not be reported if the folder is inside
+                _reported_outside(path, named, report)
 
 
 def check_inside(path: Path, roots: Collection[Path]) -> None:
@@ -148,7 +146,7 @@ def real_path(path: Path) -> Path:
 
 
 def is_no_file(path: Path) -> bool:
-    """Whether a path does not exist or is a folder. False if it cannot be accessed: it may be a file."""
+    """Whether a path does not exist or is a folder; False if it cannot be accessed, because it may be a file."""
     try:
         return stat.S_ISDIR(path.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -158,7 +156,7 @@ def is_no_file(path: Path) -> bool:
 
 
 def is_empty_folder(path: Path) -> bool:
-    """Whether a path is a folder without any entry, as the mount point of a disk that is not mounted."""
+    """Whether a path is a folder without entries, such as the mount point of a disk that is not mounted."""
     try:
         with os.scandir(path) as entries:
             return next(entries, None) is None
@@ -199,11 +197,11 @@ def _has_known_ending(path: Path, report: Report) -> bool:
     return known
 
 
-def _is_inside(path: Path, roots: Collection[Path], report: Report) -> bool:
-    """Whether `check_inside` accepts the path; if not, its error is added to the report."""
+def _reported_outside(path: Path, roots: Collection[Path], report: Report) -> bool:
+    """Whether `check_inside` refuses the path; then its error is added to the report."""
     try:
         check_inside(path, roots)
     except FileUnreadable as error:
         report.problems.append(Problem.of("", error))
-        return False
-    return True
+        return True
+    return False
