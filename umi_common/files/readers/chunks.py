@@ -46,28 +46,28 @@ from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk, MetadataValue
 
 RULES_VERSION = 21
-"""Version of the rules by which files are cut. Raise it when the chunks of a kind of file that was read before change:
-it is a part of a file's version, so the next run then reads all files again."""
+"""Version of the rules by which files are cut. It is a part of each file's version: after it is raised, the next run
+reads all files again. Raise it if the chunks of a kind of file that was read before change."""
 TITLES_MAX = 10
-"""Largest number of titles that are searched with the passage below them; further outer titles are left out."""
+"""Largest number of titles that are searched with the passage below them; outer titles beyond it are left out."""
 TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
 """Keys of a record's text and of its id. The first value that is not empty counts."""
 TIME_KEYS = ("event_time", "timestamp")
 """Keys of a record's time. The first value that can be read as a time counts."""
 VECTOR_MIN = 32
-"""Smallest number of numbers in a list that is taken for the vector of an embedder."""
+"""Smallest length of a list of numbers that counts as the vector of an embedder."""
 SKIPPED_LISTED = 100
-"""Largest number of skipped records or pages of one file that are listed; a file can have millions."""
+"""Largest number of skipped records or pages of one file that are listed; a file may have millions of them."""
 FILE_KEY = "file"
 """Metadata key of the file's source name."""
 OFFSET_KEY = "start_index"
 """Metadata key of the index in the file's text at which a chunk begins, not counting a repeated table head."""
 RESERVED_KEYS = frozenset({FILE_KEY, OFFSET_KEY, HEAD_KEY, LINE_KEY, IDS_KEY, "section", "source", "position"})
-"""Metadata keys that front matter does not set, because umi or a framework does; nor does it set keys like "_x"."""
+"""Metadata keys that front matter cannot set, because umi or a framework sets them, nor keys like "_x"."""
 _NAME_DATE = re.compile(r"(?<!\d)\d{4}([-._])\d\d\1\d\d(?!\d)")
 """A date in a file's name: 2026-11-18, 2026.11.18, 2026_11_18."""
 _NAME_WORD = re.compile(r"(?<![^\W_])[^\W\d_]{2,}(?![^\W_])")
-"""A word of letters only in a file's name."""
+"""A word of at least two letters, and letters only, in a file's name."""
 SAVED_PAGE_ENDINGS = (".mhtml", ".mht")
 """Endings of pages that a browser saved with their pictures as one file."""
 SHEET_ENDINGS = {".csv": ",;\t", ".tsv": "\t"}
@@ -90,7 +90,7 @@ class FileChunks:
     undated: list[int] = field(default_factory=list)
     """Numbers of the records that are stored without their time, because it cannot be read as one moment."""
     undated_passages: int = 0
-    """Number of passages that are stored without their time, in a file without records."""
+    """Number of passages, in a file without records, that are stored without their time."""
     notes: list[str] = field(default_factory=list)
     """Lines for the report about content that was left out, such as pages without text. Unlike for `skipped`, the next
     run does not read the file again."""
@@ -110,8 +110,7 @@ class FileChunks:
             self.unlisted += 1
 
     def listed(self, path: Path) -> list[str]:
-        """The lines of `skipped`, and a line with each of these numbers: unlisted records or pages, records without
-        text, records without their time, passages without their time."""
+        """The lines of `skipped`, and a line for each of `unlisted`, `blank`, `undated` and `undated_passages`."""
         lines, first = list(self.skipped), f"first {_record_word(path)}"
         if self.unlisted:
             lines.append(f"{path}: further lines or pages that were skipped: {self.unlisted}; {len(lines)} are listed")
@@ -128,22 +127,22 @@ class FileChunks:
 
 
 def _record_word(path: Path) -> str:
-    """The word by which messages count the records of a file; an object of a JSON array may begin on any line."""
+    """ "line" or "record": the name of a record in messages. In a JSON array, a record has no line of its own."""
     return "line" if path.suffix.lower() in RECORD_ENDINGS else "record"
 
 
 def is_of_file(chunk: Chunk) -> bool:
     """Whether a chunk was cut from the file that its metadata FILE_KEY names.
 
-    A chunk of another origin may have this key by chance; its source is not the file. Only records may state a source.
+    A chunk of another origin may have this key by chance. Its source is not the file, whereas that of a chunk of a file
+    is, unless the chunk is a record that states its source.
     """
     file = chunk.metadata.get(FILE_KEY)
     return isinstance(file, str) and (chunk.source == file or file.lower().endswith((*RECORD_ENDINGS, ".json")))
 
 
 def chunks_of(path: str | os.PathLike[str], source: str | None = None) -> list[Chunk]:
-    """The chunks of a file, in order, with source, position and metadata `start_index` (a chunk's first character in
-    the file's text).
+    """The chunks of a file, in order, with source, position and metadata `start_index` (`OFFSET_KEY`).
 
     Args:
         source: Source of the chunks; their ids are made from it. None: the path.
@@ -188,7 +187,7 @@ def chunks_in(
             found = _pdf(path, pdf.read(path, content, limits), name)
         else:
             found = FileChunks().add(READERS.get(ending, _text_file)(path, content), name)
-    if found.skipped and not found.chunks:  # after an error, the chunks that an earlier run stored of the file stay
+    if found.skipped and not found.chunks:  # the error keeps the chunks that an earlier run stored of the file
         others = len(found.skipped) + found.unlisted - 1
         raise FileUnreadable(found.skipped[0] + (f"; others that cannot be read: {others}" if others else ""))
     is_page = READERS.get(ending) is _html
@@ -199,10 +198,8 @@ def chunks_in(
 
 
 def _chunk(name: str, position: int, passage: Passage) -> Chunk:
-    """The chunk of a passage. Its search text begins with the last TITLES_MAX titles of the passage's path.
-
-    Each title is cut to an equal share of PATH_CHARACTERS.
-    """
+    """The chunk of a passage. Its search text begins with the last TITLES_MAX titles above the passage, each cut to an
+    equal share of PATH_CHARACTERS."""
     titles = passage.path[-TITLES_MAX:]
     room = PATH_CHARACTERS // max(1, len(titles)) - len(PATH_END)
     path = " > ".join(" ".join(title.split())[:room] for title in titles)
@@ -223,21 +220,26 @@ def _id(name: str, position: int) -> str:
 
 
 def _text_file(path: Path, content: bytes) -> Iterator[Passage]:
-    """The passages of a CSV or TSV file, of a chat log, or of any other text, with or without markup."""
+    """The passages of a CSV or TSV file, of a chat log, or of any other text."""
     text = decoded_text(path, content)
     ending = path.suffix.lower()
     if ending in SHEET_ENDINGS:
         return _sheet(path, text, SHEET_ENDINGS[ending])
     pattern = None if ending in MARKDOWN_ENDINGS else message_pattern(text)
-    if pattern is not None:
-        found = messages(text, pattern)
-        return found if pattern is STAMP else _dated(found, _date_in_name(path))
+    if pattern is None:
+        return _prose(path, text, ending)
+    found = messages(text, pattern)
+    return found if pattern is STAMP else _dated(found, _date_in_name(path))  # STAMP: each message has a date
+
+
+def _prose(path: Path, text: str, ending: str) -> Iterator[Passage]:
+    """The passages of a text with or without markup. Front matter states title, time and metadata."""
     fields, body = front_matter(text) if ending in MARKDOWN_ENDINGS else ({}, 0)
     stated = {key: str(value) for key, value in fields.items() if key in DATE_KEYS}
     when, title = time_in(stated, _time_key(stated, stated)), fields.get("title", stated_title(text, ending))
     title = ", ".join(map(str, title if isinstance(title, tuple) else [title]))
     undated = bool(stated) and when is None
-    sections = [heading for heading in headings(text, ending) if heading.start >= body]  # not a comment in YAML
+    sections = [heading for heading in headings(text, ending) if heading.start >= body]  # "# ..." in YAML is a comment
     found = _named_passages(path, text, sections, tables_and_lists(text), title=title, when=when, undated=undated)
     own = {key: value for key, value in fields.items() if key not in RESERVED_KEYS and not key.startswith("_")}
     return _with_metadata(own, found)
@@ -262,7 +264,7 @@ def _named_passages(
     when: datetime | None = None,
     undated: bool = False,
 ) -> Iterator[Passage]:
-    """The passages of a text, with title and time; where the text has none, those in the file's name."""
+    """The passages of a text, with its title and time, or else those in the file's name."""
     name = path.stem.replace("_", " ") if _NAME_WORD.search(path.stem) else ""  # a date or a hash is no title
     found = passages(text, headings, tables, title=title or name)
     return _dated(found, when or _date_in_name(path), undated=undated)
@@ -279,7 +281,8 @@ def _date_in_name(path: Path) -> datetime | None:
 
 
 def _json(path: Path, content: bytes, name: str) -> FileChunks:
-    """The chunks of a JSON file: one for each object of an array of objects with a text, else its `json_text`."""
+    """The chunks of a JSON file: one for each record, if it is an array of objects that all have a text (TEXT_KEYS);
+    else those of its `json_text`."""
     text = decoded_text(path, content)
     try:
         value = loaded(text)
@@ -341,19 +344,17 @@ def _with_metadata(added: Mapping[str, MetadataValue], found: Iterable[Passage])
 
 
 def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
-    """The chunks of a PDF; metadata "page" is the number, from 1, of the page on which a chunk begins.
-
-    Blank lines join the texts of the pages, so a chunk may span several pages; then "last_page" is the last of them.
-    """
+    """The chunks of a PDF. Metadata "page" is the number, from 1, of the page on which a chunk begins. A chunk may span
+    several pages, because blank lines join their texts; then "last_page" is the last of them."""
     pages = [page.strip() + "\n\n" for page in without_divided_words(read.pages)]
     text = "".join(pages)
     if not text.strip():
         why = f"because its pages cannot be read ({read.bad[0][1]})" if read.bad else "only pictures of it"
         raise FileUnreadable(f"{path} has no text, {why}; leave it out, or run it through OCR first")
-    found, ends = FileChunks(), list(accumulate(map(len, pages)))
+    found, ends, bad = FileChunks(), list(accumulate(map(len, pages))), dict(read.bad)
     for page, reason in read.bad:
         found.skip(f"{path} page {page} cannot be read ({reason}); the rest is indexed")
-    without = [number for number, page in enumerate(read.pages, 1) if not page.strip() and number not in dict(read.bad)]
+    without = [number for number, page in enumerate(read.pages, 1) if not page.strip() and number not in bad]
     if without:
         found.notes.append(
             f"{path}: pages without text, such as scanned ones, are not indexed: {len(without)}, first page "
@@ -380,7 +381,7 @@ ENDINGS = frozenset({*READERS, *RECORD_ENDINGS, *MAIL_ENDINGS, ".ipynb", ".pdf"}
 
 
 def _records(path: Path, lines: Iterable[str], name: str, first: int) -> FileChunks:
-    """The chunks of records, one in each line; `first` is the number of the first line."""
+    """The chunks of records, each the JSON of a line; `first` is the number of the first line."""
     found = FileChunks()
     for number, line in enumerate(lines, first):
         if not line.strip():
@@ -404,10 +405,10 @@ def _records(path: Path, lines: Iterable[str], name: str, first: int) -> FileChu
 
 
 def _record(record: Any, name: str, number: int) -> Chunk | None:
-    """The chunk of a record; None: its text is blank. Keys other than text, id and "metadata" become metadata.
+    """The chunk of a record; None: its text is blank. Keys other than those of text, id and "metadata" become metadata.
 
-    The text of a record without any key of TEXT_KEYS is its `value_lines`: "question: ...", "answer: ...". Empty texts
-    and vectors have no line.
+    The text of a record without any key of TEXT_KEYS is its `value_lines`, such as "question: ...", "answer: ...",
+    without those of empty texts and vectors.
 
     Raises:
         ValueError: If the record is no object, if it has no text, or if its metadata is no object.
@@ -427,8 +428,8 @@ def _record(record: Any, name: str, number: int) -> Chunk | None:
     keys = PlaceKeys(time=_time_key(metadata, TIME_KEYS))
     if not text.strip():
         return None
-    own = _id(name, number) if id in (None, "") else str(id)
-    return to_chunk(text, metadata, id=own, keys=keys, source=name, position=number)
+    id = _id(name, number) if id in (None, "") else str(id)
+    return to_chunk(text, metadata, id=id, keys=keys, source=name, position=number)
 
 
 def _is_vector(value: Any) -> bool:
@@ -443,6 +444,6 @@ def _time_key(stated: Mapping[str, Any], keys: Iterable[str]) -> str | None:
 
 
 def _pop_first(record: dict[str, Any], keys: tuple[str, ...]) -> Any:
-    """Remove the first key that has a value, else the first that is present; returns its value, None if none is."""
-    by_value = sorted(keys, key=lambda key: record.get(key) in (None, ""))
-    return next((record.pop(key) for key in by_value if key in record), None)
+    """Remove the first key that has a value, else the first that is present. Its value; None if none is present."""
+    with_value_first = sorted(keys, key=lambda key: record.get(key) in (None, ""))
+    return next((record.pop(key) for key in with_value_first if key in record), None)
