@@ -38,10 +38,10 @@ class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
     metadata of all nodes is hidden from the LLM; with `pack="density"`, only if no node fits. At least one node is
     returned if one has text and is of a kind that the policy allows.
 
-    Nodes are chosen in the order of the list, nodes without a score last. If the scores do not fall along the list,
-    ranks replace them. A list with the best nodes at both ends, as LlamaIndex's `LongContextReorder` orders it, is
-    recognised by its scores: the best nodes are chosen, and that order is kept. Images without text are returned after
-    the other nodes; they count as 0 tokens, and their metadata is hidden from the LLM.
+    Nodes are chosen in the order of the list, nodes without a score last. If the scores show that LlamaIndex's
+    `LongContextReorder` put the best nodes at both ends of the list, the best are chosen first, and all are returned in
+    the order of the list. In any other list that is not sorted by score, 1 / rank replaces the scores. Images without
+    text are returned after the other nodes; they count as 0 tokens, and their metadata is hidden from the LLM.
 
     Raises:
         BudgetError: If the budget cannot hold one character of any node.
@@ -52,7 +52,7 @@ class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
     budget: TokenBudget = TokenBudget()
     """Limits in tokens: in total, per document and per node. A number limits the total."""
     policy: AssemblyPolicy = AssemblyPolicy()
-    """Order, number of neighbours, and which texts count as repeats. Its format, header and citations are not used."""
+    """Order, number of neighbours, and which texts count as repeats. Its format, header and citations are ignored."""
     counter: Any = Field(default=None, exclude=True)
     """Counts tokens: name of a model or encoding, a tokenizer, or a function; None: the default of `counter_for`."""
     store: Any = Field(default=None, exclude=True)
@@ -82,11 +82,10 @@ class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
                 by_id.setdefault(item.node.node_id, item)
         if not by_id:
             return []
-        items = sorted(by_id.values(), key=lambda item: item.score is None)
-        reordered = edges_first([item.score or 0.0 for item in items])
-        index_of = {item.node.node_id: index for index, item in enumerate(items)} if reordered else {}
-        if reordered:
-            items = sorted(items, key=lambda item: -(item.score or 0.0))
+        items, index_of = sorted(by_id.values(), key=lambda item: item.score is None), dict[str, int]()
+        if edges_first([item.score or 0.0 for item in items]):
+            index_of = {item.node.node_id: index for index, item in enumerate(items)}
+            items.sort(key=lambda item: -(item.score or 0.0))
         hits, around = self._hits(items)
         policy, count = without_layout(self.policy), counter_for(self.counter)
 
@@ -96,7 +95,7 @@ class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
             )
 
         layout = _NodeFormat(by_id, around, index_of)
-        with suppress(BudgetError):  # beside the metadata, not even one character fits
+        with suppress(BudgetError):  # raised if, beside the metadata, not one character fits
             context = packed(layout)
             best = hits[0].chunk.id if policy.pack == "score" else None  # "density" may leave out a long best node
             if _has_room(context, best, layout, count):
@@ -108,7 +107,7 @@ class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
         """(the nodes as hits, the chunks of the store beside each hit). A node that the store holds with the same text
         is replaced by the store's chunk, whose source and position say which chunks are beside it."""
         scores = scores_of(items)
-        if (np.diff(scores) > 0).any():  # sorted by something else, such as MMR: ranks replace the scores
+        if (np.diff(scores) > 0).any():  # the list is not sorted by score, but for example by MMR
             scores = 1.0 / np.arange(1, len(items) + 1)
         # Positions that come from relationships cannot be mixed with the positions of the store's chunks.
         positions = _positions(items) if self.store is None else [None] * len(items)
@@ -142,7 +141,7 @@ class UmiContextBudget(NamedInTraces, TakesBudget, BaseNodePostprocessor):
 
 def _positions(items: Sequence[NodeWithScore]) -> list[int | None]:
     """The positions of the nodes by `positions_of`. In a document in which a node lies within another, as after two
-    splitters, they are the nodes' starts, with which text that the nodes share is shown once."""
+    splitters, a node's position is its start: then text that several nodes hold is shown once."""
     spans: dict[str | None, list[tuple[int, int]]] = {}
     starts = [document_start(item.node) for item in items]
     for item, start in zip(items, starts, strict=True):
@@ -165,7 +164,7 @@ class _NodeFormat(Format):
     def __init__(
         self, items: Mapping[str, NodeWithScore], around: Mapping[str, list[Chunk]], index_of: Mapping[str, int]
     ) -> None:
-        """`items` by node id, `around` as in `assemble`; parts are ordered by the least index of their nodes."""
+        """`items` by node id, `around` as in `assemble`; parts are sorted by the least `index_of` of their nodes."""
         self._items, self._index_of = items, index_of
         self._neighbours = {chunk.id: chunk for beside in around.values() for chunk in beside}
         self.hides_metadata = False
@@ -204,7 +203,7 @@ class _NodeFormat(Format):
 
 def _with_text_of(part: ContextPart, first: BaseNode, last: BaseNode) -> BaseNode:
     """A copy of a part's first node, with the part's text, and the place of this text in the document if it is known.
-    `last` is the node of the part's last chunk."""
+    `last` is the part's last node."""
     changes: dict[str, Any] = {"embedding": None}
     if len(part.ids) > 1:
         changes["metadata"] = {**first.metadata, IDS_KEY: list(part.ids)}
@@ -220,8 +219,8 @@ def _with_text_of(part: ContextPart, first: BaseNode, last: BaseNode) -> BaseNod
 
 
 def _has_room(context: AssembledContext, best: str | None, layout: _NodeFormat, counter: Counter) -> bool:
-    """Whether the metadata leaves room for text: the best node is shown, whole or with more text than metadata, or
-    left out for another reason than its length."""
+    """Whether the metadata leaves room for text: the best node is shown whole or with at least as much text as
+    metadata, or is left out for another reason than its length."""
     if any(drop.id == best and drop.reason in ("total", "chunk") for drop in context.stats.dropped):
         return False
     shown = next((part for part in context if best in part.ids), None)

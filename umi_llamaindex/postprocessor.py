@@ -1,8 +1,8 @@
 """umi's ranking stages as node postprocessors, for the nodes of any retriever.
 
-Each stage works alone or as a step of `UmiPostprocessor`, and none needs a query. `scores_of` tells how a stage reads
-scores that are negative or missing. The nodes are not changed: each stage returns new `NodeWithScore`s. `UmiDecay` and
-`UmiNeighbours` write new scores; the other stages keep the given scores.
+Each stage works alone or as a step of `UmiPostprocessor`, and none needs a query. A stage reads negative and missing
+scores as `scores_of` does. It returns new `NodeWithScore`s with the given nodes. `UmiDecay` and `UmiNeighbours` set new
+scores; the other stages keep the given scores.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Sequence
+from itertools import pairwise
 from pprint import pformat
 from typing import Any
 
@@ -30,10 +31,11 @@ from umi_llamaindex.events import NamedInTraces
 from umi_llamaindex.query import UmiQuery
 
 log = logging.getLogger("umi")
-UNCOMPARED = "no vectors for %d nodes (%s), so all count as dissimilar; check the embed_model and the store"
 
 
 class _Stage(NamedInTraces, CheckedFields, BaseNodePostprocessor):
+    """A postprocessor that selects, sorts or scores nodes by `_ranked`."""
+
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", allow_inf_nan=False)
 
     def _postprocess_nodes(
@@ -43,8 +45,8 @@ class _Stage(NamedInTraces, CheckedFields, BaseNodePostprocessor):
         if not nodes:
             return []
         rows, scores = self._ranked(nodes, scores_of(nodes), query_bundle)
-        made = [item.score for item in nodes] if scores is None else scores.tolist()
-        return [NodeWithScore(node=nodes[row].node, score=made[row]) for row in rows]
+        values = [item.score for item in nodes] if scores is None else scores.tolist()
+        return [NodeWithScore(node=nodes[row].node, score=values[row]) for row in rows]
 
     @abstractmethod
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
@@ -69,8 +71,8 @@ class UmiNeighbours(NeighboursFields, _Stage):
 class UmiDecay(DecayFields, _Stage):
     """Multiplies each score by floor + (1 - floor) * 2 ** (-age / half_life_hours), and sorts by the new scores.
 
-    The age, in hours, is that of the time in metadata[time_key]. A node without one keeps its score; a time in the
-    future has age 0. Ages are measured at `now` if the query is a `UmiQuery` that has it, else at the present.
+    The age is the number of hours from the time in metadata[time_key] to the `now` of the query, if it is a `UmiQuery`
+    that has one, else to the present. A time in the future has age 0; a node without a time keeps its score.
     """
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
@@ -85,8 +87,7 @@ class _VectorStage(_Stage):
     """Embeds the texts if neither all nodes nor the store have their vectors. None: umi's built-in model. LlamaIndex's
     `Settings`: the `Settings.embed_model` at the time of the call."""
     store: Any = Field(default=None, exclude=True)
-    """The store that the nodes come from, such as `retriever.umi.store`; its vectors are used if a node has none of its
-    own. None: no store."""
+    """The store that the nodes come from, such as `retriever.umi.store`; its vectors are used if a node has none."""
 
 
 class UmiNearDuplicates(NearDuplicatesFields, _VectorStage):
@@ -102,7 +103,7 @@ class UmiNearDuplicates(NearDuplicatesFields, _VectorStage):
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
         vectors = vectors_of(nodes, self.embed_model, self.store)
-        groups = [pformat((item.node.ref_doc_id, item.node.metadata)) for item in nodes]  # sorts the keys
+        groups = [pformat((item.node.ref_doc_id, item.node.metadata)) for item in nodes]  # `pformat` sorts the keys
         return self.distinct(scores, list(map(node_text, nodes)), vectors, groups)
 
 
@@ -110,7 +111,7 @@ class UmiMMR(MmrFields, _VectorStage):
     """Chooses nodes one by one by maximal marginal relevance: relevant, and unlike the nodes chosen before.
 
     The nodes are returned in the order in which they are chosen. The relevance of a node is its score, scaled to 0..1
-    over all nodes. The given scores do not change.
+    over all nodes.
     """
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> Ranked:
@@ -147,10 +148,10 @@ def scores_of(items: Sequence[NodeWithScore]) -> Floats:
 
 
 def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | None = None) -> Vectors:
-    """(n, dim) rows of length 1, one for each node.
+    """(n, dim) vectors of length 1, one for each node.
 
-    The rows are the nodes' embeddings, if all nodes have one and the dimensions are equal; else the store's vectors, if
-    the store has one for each node; else the vectors that `embed_model` makes of the nodes' texts. If the model or the
+    They are the nodes' embeddings, if all nodes have one and the dimensions are equal; else the store's vectors, if the
+    store has one for each node; else the vectors that `embed_model` makes of the nodes' texts. If the model or the
     store fails, the result is (n, 1) zeros, which are similar to nothing, and a warning is logged.
     """
     own = [item.node.embedding for item in items]
@@ -162,7 +163,8 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
             return stored
         return unit_rows(as_embedder(embed_model_of(embed_model)).embed_documents([node_text(item) for item in items]))
     except Exception as error:  # noqa: BLE001 - a failing model must not make the answer fail
-        log.warning(UNCOMPARED, len(items), type(error).__name__)
+        message = "no vectors for %d nodes (%s), so all count as dissimilar; check the embed_model and the store"
+        log.warning(message, len(items), type(error).__name__)
         return np.zeros((len(items), 1), dtype=np.float32)
 
 
@@ -170,9 +172,9 @@ def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> 
     """(n,) positions of the nodes, from 0. Positions of adjacent nodes differ by 1, all others by more than 1.
 
     Nodes are adjacent by `store.neighbours` or, without a store, by their relationships PREVIOUS and NEXT. A run of
-    nodes in which each follows the one before has rising positions; of nodes in a circle, the first and the last count
-    as not adjacent. Runs are ordered by the start of their first node in the document. If a node occurs several times
-    in `items`, all but the last have NO_POSITION.
+    nodes, in which each is adjacent to the one before, has rising positions. If the nodes form a circle, the first and
+    the last count as not adjacent. Runs are sorted by the start of their first node in the document. If a node occurs
+    several times in `items`, all but the last have NO_POSITION.
     """
     rows = {item.node.node_id: row for row, item in enumerate(items)}
     after = _links(items) if store is None else _links_in(store, list(rows))
@@ -181,7 +183,7 @@ def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> 
     firsts = sorted((id for id in rows if id not in inner), key=lambda id: document_start(items[rows[id]].node) or 0)
     positions = np.full(len(items), NO_POSITION, dtype=np.int64)
     free = 0
-    for start in (*firsts, *rows):  # `rows`: in a circle each node follows another, so none is in `firsts`
+    for start in (*firsts, *rows):  # `rows` for circles: each of their nodes follows another, so none is in `firsts`
         id: str | None = start
         while id is not None and positions[rows[id]] < 0:
             positions[rows[id]] = free
@@ -207,5 +209,5 @@ def _links_in(store: Store, ids: list[str]) -> dict[str, str]:
     """Chunk id -> id of the chunk after it, from the store."""
     after: dict[str, str] = {}
     for beside in store.neighbours(ids, reach=1).values():
-        after.update(zip([chunk.id for chunk in beside], [chunk.id for chunk in beside[1:]], strict=False))
+        after.update(pairwise(chunk.id for chunk in beside))
     return after

@@ -33,14 +33,14 @@ from umi_common.frameworks.tools import (
 )
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
-from umi_common.types import utc_now
+from umi_common.types import Chunk, Hit, utc_now
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
     from mcp.server.mcpserver.tools import Tool
 
 HITS_MAX = 50
-"""Largest number of hits that one call may ask for, because the model reads all of them."""
+"""Largest number of hits that one call may ask for: the model reads all of them."""
 TOKENS_MAX = 20_000
 """Largest number of tokens of a context that one call may ask for."""
 HITS_DEFAULT, TOKENS_DEFAULT = 5, 2_000
@@ -75,10 +75,8 @@ def mcp(
 
 
 def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[Any]:
-    """An MCP server with the tools `search`, `context` and `explain`, and `add` if `writable`.
-
-    The tools read and write only chunks that pass the filter of `scope`.
-    """
+    """An MCP server with the tools `search`, `context` and `explain`, and `add` if `writable`. They read and write only
+    chunks that pass the filter of `scope`."""
     from mcp.server import MCPServer
 
     def conditions(filter: Conditions, start: str | None, end: str | None) -> dict[str, Any]:
@@ -92,16 +90,7 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
             note = UNLIKELY if result.answerable is False else ""
             if not result.hits:
                 note = nothing_found(umi.store, filter, scope.where, None)
-            hits = [
-                {
-                    "id": hit.chunk.id,
-                    "text": hit.chunk.text,
-                    "relevance": hit.relevance,
-                    "metadata": own_metadata(hit.chunk),
-                }
-                for hit in result
-            ]
-            return {"hits": hits, "note": with_losses(note, result.degraded)}
+            return {"hits": list(map(_shown, result)), "note": with_losses(note, result.degraded)}
 
     async def context(
         query: Query, tokens: Tokens = TOKENS_DEFAULT, filter: Conditions = None, start: Start = None, end: End = None
@@ -128,11 +117,14 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
     return MCPServer("umi", version=__version__, instructions=TOOL_DESCRIPTION, tools=tools)
 
 
-def _tool(function: Any, description: str) -> Tool:
-    """The MCP tool of a function, with the checks of `ToolArguments`.
+def _shown(hit: Hit) -> dict[str, Any]:
+    chunk = hit.chunk
+    return {"id": chunk.id, "text": chunk.text, "relevance": hit.relevance, "metadata": own_metadata(chunk)}
 
-    MCP makes a pydantic model of the function's parameters; it is replaced by a subclass of both models.
-    """
+
+def _tool(function: Any, description: str) -> Tool:
+    """The MCP tool of a function. The pydantic model that MCP makes of the function's parameters is replaced by a
+    subclass of it and of `ToolArguments`, to add the checks of `ToolArguments`."""
     from mcp.server.mcpserver.tools import Tool
 
     tool = Tool.from_function(function, description=description)
@@ -143,7 +135,7 @@ def _tool(function: Any, description: str) -> Tool:
 
 
 def _adding(umi: DualRetriever, scope: Scope) -> Any:
-    """The function of the tool that adds a text, with the metadata that the filter of `scope` demands."""
+    """The function of the tool `add`, which stores a text as a chunk (`_scoped_chunk`) and returns its id."""
 
     async def add(
         text: Annotated[str, Field(description="What to remember, in whole sentences.")],
@@ -154,29 +146,34 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
         metadata: Annotated[dict[str, Any] | None, Field(description="Further facts to filter by.")] = None,
     ) -> str:
         with _errors_for_the_model():
-            demanded = {each.key: each.value for each in required(scope.where) if each.operator == "$eq"}
             tool_time("time", time)  # raises InputError if it is no date or time
             origin = {key: value for key, value in (("source", source), ("timestamp", time)) if value is not None}
-            chunk = to_chunk(text, {**demanded, **(metadata or {}), **origin})
-            if scope.where is not None and not matches(scope.where, chunk.metadata):
-                keys = ", ".join(sorted({shown(asked.key) for asked in comparisons(scope.where)}))
-                raise InputError(
-                    "the metadata is outside the filter of this server, so the text was not stored; set "
-                    f"{keys} to another value that the filter allows, or leave out a key for which it demands one value"
-                )
-            # `to_chunk` makes the id from text and metadata. The current time is set after that, so that a text that is
-            # added again keeps its id.
-            if chunk.event_time is None:
-                chunk = replace(chunk, event_time=utc_now())
+            chunk = _scoped_chunk(text, {**(metadata or {}), **origin}, scope)
             await asyncio.to_thread(umi.store.add, [chunk])
             return chunk.id
 
     return add
 
 
+def _scoped_chunk(text: str, metadata: dict[str, Any], scope: Scope) -> Chunk:
+    """A chunk of the text, the metadata and the values that the filter of `scope` demands, with the current time if the
+    metadata has none. Raises InputError if the metadata does not pass the filter."""
+    demanded = {each.key: each.value for each in required(scope.where) if each.operator == "$eq"}
+    chunk = to_chunk(text, {**demanded, **metadata})
+    if scope.where is not None and not matches(scope.where, chunk.metadata):
+        keys = ", ".join(sorted({shown(asked.key) for asked in comparisons(scope.where)}))
+        raise InputError(
+            "the metadata is outside the filter of this server, so the text was not stored; set "
+            f"{keys} to another value that the filter allows, or leave out a key for which it demands one value"
+        )
+    # `to_chunk` makes the id from text and metadata. The current time is no part of them, so that a text that is added
+    # again keeps its id.
+    return replace(chunk, event_time=utc_now()) if chunk.event_time is None else chunk
+
+
 @contextmanager
 def _errors_for_the_model() -> Iterator[None]:
-    """Raise umi's errors as MCP tool errors, whose message the model can read."""
+    """Raise umi's errors as MCP tool errors, whose messages the model reads."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     try:

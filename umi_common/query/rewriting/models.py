@@ -20,7 +20,7 @@ from umi_common.runtime.loop_thread import LoopThread
 
 NOT_STREAMED = {"tags": ["nostream"]}
 """Config of a call of a LangChain model. LangGraph's `stream_mode="messages"` leaves out the tokens of calls with this
-tag. Without it, the variations would appear in the agent's answer."""
+tag; else the variations would appear in the agent's answer."""
 
 
 class Model:
@@ -30,7 +30,7 @@ class Model:
         name: Part of the cache's key: with `keep_replies`, LLMs of one name share their replies.
         complete: The LLM's blocking method, which may return an awaitable. If it is None or raises NotImplementedError,
             `acomplete` is called instead, on an event loop in a thread of its own.
-        acomplete: The LLM's async method, or None. At least one of the two methods is given.
+        acomplete: The LLM's async method. At most one of the two methods is None.
     """
 
     def __init__(
@@ -66,7 +66,8 @@ def as_rewriter(llm: Rewriter | Callable[[str], Any] | Any) -> Model:
         complete, acomplete = _method(llm, sync_name), _method(llm, async_name)
         if complete is not None or acomplete is not None:
             return Model(model_name(llm), complete, acomplete)
-    if inspect.isclass(llm) or not callable(llm) or hasattr(llm, "get_text_embedding"):  # an embed model of LlamaIndex
+    is_embed_model = hasattr(llm, "get_text_embedding")  # of LlamaIndex, whose embed models are callable
+    if inspect.isclass(llm) or not callable(llm) or is_embed_model:
         raise ConfigError(
             f"rewriter is {llm!r:.80}; expected an object with complete(prompt) or invoke(prompt), "
             "or a function from prompt to reply"
@@ -77,14 +78,14 @@ def as_rewriter(llm: Rewriter | Callable[[str], Any] | Any) -> Model:
 
 
 def text_of(reply: Any) -> str:
-    """The text of a framework's reply.
+    """The text of an LLM's reply, a str or an object of its framework.
 
     Raises:
         InputError: If the reply has no text.
     """
     if isinstance(reply, str):
         return reply
-    # A LangChain message has .text too, in some versions as a method: .content is the same in all of them.
+    # `content` first: a LangChain message has `text` too, which is a method in some versions.
     for attribute in ("content", "text"):
         value = getattr(reply, attribute, None)
         if isinstance(value, str):
@@ -106,6 +107,7 @@ def _block_text(block: Any) -> str:
 
 
 def _method(llm: Any, name: str) -> Callable[[str], Any] | None:
+    """The method of this name, which sends NOT_STREAMED if it takes a config; None: the LLM has none, or is a class."""
     method = None if inspect.isclass(llm) else getattr(llm, name, None)
     if not callable(method):
         return None
@@ -116,7 +118,7 @@ def _method(llm: Any, name: str) -> Callable[[str], Any] | None:
 def model_name(llm: Any) -> str:
     """The module and name of a function or of an object's class, and the object's model name: "openai.OpenAI:gpt-4".
 
-    Two lambdas of a module have the same name, and so have two chains or two `functools.partial`.
+    Two lambdas of one module have the same name, and so do two chains and two `functools.partial`.
     """
     named = llm if inspect.isroutine(llm) else type(llm)
     module, name = getattr(named, "__module__", ""), getattr(named, "__qualname__", type(llm).__qualname__)
