@@ -94,6 +94,22 @@ def test_vectors_of_skipped_items_are_left_out_with_them(store):
     np.testing.assert_allclose(store.vectors(["c0", "c3"]), vectors[[0, 3]], atol=1e-6)
 
 
+def test_vectors_may_be_any_object_that_numpy_reads_as_a_matrix(store):
+    class Frame:
+        """Yields its column names, as a data frame does."""
+
+        def __iter__(self):
+            return iter(range(16))
+
+        def __array__(self, dtype=None, copy=None):
+            return np.eye(2, 16, dtype=dtype)
+
+    items = [Chunk("a", "one"), {"id": "b", "text": " "}]
+    report = store.add(items, vectors=Frame(), on_invalid="skip")
+    assert (report.added, [skipped.id for skipped in report.skipped]) == (1, ["b"])
+    np.testing.assert_allclose(store.vectors(["a"]), np.eye(1, 16), atol=1e-6)
+
+
 @pytest.mark.parametrize("missing", [None, [], [1.0, 2.0], ["no number"] * 16, float("nan")])
 def test_a_vector_that_the_model_failed_to_make_leaves_out_its_item_alone(store, missing):
     good = np.eye(1, 16)[0].tolist()

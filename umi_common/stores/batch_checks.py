@@ -155,8 +155,11 @@ def _finite_rows(vectors: Any, batch: list[Any], dim: int | None) -> tuple[Vecto
     Raises:
         InvalidVector: If the number of rows is wrong or no row is a list of `dim` numbers.
     """
+    given = vectors if isinstance(vectors, Iterable) else ()
+    with suppress(TypeError, ValueError, OverflowError):  # a row is None, has another length or holds no numbers
+        given = list(np.asarray(vectors, dtype=np.float32))  # a data frame would yield its column names
     rows: list[Vectors] = []
-    for vector in vectors if isinstance(vectors, Iterable) else ():
+    for vector in given:
         try:
             rows.append(np.asarray(vector, dtype=np.float32))
         except (TypeError, ValueError, OverflowError):
