@@ -1,11 +1,11 @@
-"""`umi demo`, `eval` and `tune`."""
+"""The commands `umi demo`, `eval` and `tune`."""
 
 from __future__ import annotations
 
 import json as json_format
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -37,9 +37,9 @@ TUNED = {
     "neighbours.previous": (0.0, 0.3, 0.6, 0.9),
     "neighbours.source": (0.0, 0.25, 0.5, 0.75),
 }
-"""Setting -> values that `umi tune` tries; `umi_common.evaluation.tune` takes other settings and values."""
+"""Setting -> the values that `umi tune` tries. For other settings and values there is `umi_common.evaluation.tune`."""
 MISSES_SHOWN = 10
-"""Largest number of relevant documents outside of the first ten hits that `umi eval` lists."""
+"""Largest number of misses that `umi eval` lists. A miss is a relevant document outside the first ten hits."""
 
 
 def demo(
@@ -67,9 +67,8 @@ def evaluate(
 
     _check_outputs(plot, resume)
     settings = UmiConfig.load(config)
-    systems: dict[str, Any] = {"umi": settings, "lexical arm": arm("lexical"), "dense arm": arm("dense")}
     comparison = compare(
-        systems,
+        {"umi": settings, "lexical arm": arm("lexical"), "dense arm": arm("dense")},
         load_folder(folder),
         embedder=settings.embedder.model,
         resume=resume,
@@ -106,15 +105,15 @@ def tune(
     from umi_common import evaluation
 
     _check_outputs(out, plot)
-    data, base, show_progress = evaluation.load_folder(folder), UmiConfig.load(config), not json and sys.stderr.isatty()
-    tuning = evaluation.tune(data, TUNED, method="random", trials=trials, base=base, show_progress=show_progress)
+    data, base = evaluation.load_folder(folder), UmiConfig.load(config)
+    shown = not json and sys.stderr.isatty()
+    tuning = evaluation.tune(data, TUNED, method="random", trials=trials, base=base, show_progress=shown)
     tuning.save(out)
-    before, after = tuning.baseline_test_score, tuning.test_score
+    best, before, after = dict(tuning.settings), tuning.baseline_test_score, tuning.test_score
     if json:
-        best = dict(tuning.settings)
         print_json({"metric": tuning.metric, "settings": best, "before": before, "after": after, "written": str(out)})
     else:
-        typer.echo(f"best: {dict(tuning.settings) or 'the settings you had'}")
+        typer.echo(f"best: {best or 'the settings you had'}")
         typer.echo(f"{tuning.metric} on the held-out part: {before:.4f} -> {after:.4f}")
         typer.echo(f"written to {out}; use it with --config {out} or UmiConfig.load({str(out)!r})")
     if plot is not None:
@@ -122,9 +121,9 @@ def tune(
 
 
 def _check_outputs(*files: Path | None) -> None:
-    """Raise ConfigError if a file to be written is a folder, or its folder does not exist. Called before a long run."""
-    for file in files:
-        if file is not None and file.is_dir():
+    """Raise ConfigError if a file to be written is a folder, or is in no folder. Called before a long run begins."""
+    for file in filter(None, files):
+        if file.is_dir():
             raise ConfigError(f"{file} is a folder; name a file in it")
-        if file is not None and not file.parent.is_dir():
+        if not file.parent.is_dir():
             raise ConfigError(f"{file.parent} is no folder; create it, or name another file than {file.name}")

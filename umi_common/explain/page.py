@@ -18,7 +18,7 @@ from umi_common.errors import InputError, writing
 from umi_common.explain import notebook as bars
 from umi_common.explain.flow import HITS_SHOWN, flow_picture
 from umi_common.explain.marking import QueryWords, excerpt, marked
-from umi_common.explain.reasons import FINAL, MEASURES, Step, decided, in_words, rank_path, steps
+from umi_common.explain.reasons import FINAL, MEASURES, Step, facts_in_words, in_words, rank_path, steps
 from umi_common.explain.texts import escaped, hit_count
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.types import Hit, SearchResult
@@ -185,7 +185,7 @@ def _times_section(result: SearchResult) -> str:
     rows = ""
     for stage in result.trace:
         time = f"{stage.milliseconds:.2f} ms {bars.bar(stage.milliseconds, longest, bars.OTHER_COLOUR)}"
-        name, facts = escaped(stage.name), escaped(decided(stage))
+        name, facts = escaped(stage.name), escaped(facts_in_words(stage))
         rows += f"<tr><th scope='row'>{name}</th><td class='time'>{time}</td><td>{facts}</td></tr>"
     table = bars.table(("stage", "time", "what it decided"), rows, f"<caption>{_times(result)}</caption>")
     return _section("times", "Where the time went", _scroll("Stages", table)) if rows else ""

@@ -3,8 +3,8 @@
 An arm is one way to find chunks: "lexical" (BM25), "dense" (vectors), or an extra arm that the user adds. A signal is
 the rank and score of a hit in one arm for one variation of the query: variation 0 is the query itself, the others are
 texts that were searched in addition to it. A stage is a step that computes all ranks anew, such as "fused" (the arms
-together) or "decay". For a hit that is first in the list of the vectors and second in the BM25 list of variation 1, and
-that the decay raised:
+together) or "decay". If the dense arm ranks a hit first, the lexical arm ranks it second for variation 1, and the decay
+raises it:
 
     reasons(hit) == ["dense #1 (cosine 0.50)", "lexical #2 (BM25 3.00, variation 1)", "decay #3 → #1"]
 """
@@ -35,7 +35,7 @@ LEFT_OUT = {
     "chunk": "no part of it fits the limit per chunk",
     "kind": "of a kind that the policy excludes",
 }
-"""Reason in a `Suppressed` or `Dropped` -> the reason in words. All other reasons are words already: "same text"."""
+"""Reason in a `Suppressed` or `Dropped` -> the reason in words. Other reasons are shown as they are: "same text"."""
 
 
 class Step(NamedTuple):
@@ -48,7 +48,7 @@ class Step(NamedTuple):
 
 
 def best_signals(hit: Hit) -> dict[str, Signal]:
-    """Arm -> its best signal: that of the query variation for which the arm ranked the hit highest."""
+    """Arm -> its signal for the query variation for which it ranked the hit highest. The arms keep their order."""
     best: dict[str, Signal] = {}
     for signal in sorted(hit.signals, key=lambda each: (each.rank or math.inf, -each.score, each.variation)):
         best.setdefault(signal.arm, signal)
@@ -63,16 +63,15 @@ def in_words(reason: str) -> str:
 def reasons(hit: Hit) -> list[str]:
     """Why a hit has its rank: its best signal in each arm, the best rank first; then the changes of rank by stages."""
     found = [signal for signal in best_signals(hit).values() if signal.rank is not None]
-    lines = [stated(signal) for signal in sorted(found, key=lambda each: (each.rank or 0, each.arm))]
+    lines = [signal_in_words(signal) for signal in sorted(found, key=lambda each: (each.rank or 0, each.arm))]
     # A hit that no arm ranked, and whose rank no stage changed, is a candidate as the neighbour of a strong hit.
     return [*lines, *_moves(hit)] or ["beside a strong hit"]
 
 
-def stated(signal: Signal) -> str:
+def signal_in_words(signal: Signal) -> str:
     """A signal in words: `dense #4 (cosine 0.52, variation 2)`, `lexical not in its list (BM25 1.20)`.
 
-    "lexical" and "dense" score all candidates, also those that only another arm found; the list of an arm holds only
-    the chunks that the arm itself found.
+    The list of an arm holds the chunks that the arm found. "lexical" and "dense" also score those of other arms.
     """
     rank = "not in its list" if signal.rank is None else f"#{signal.rank}"
     via = f", variation {signal.variation}" if signal.variation and signal.rank is not None else ""
@@ -81,16 +80,13 @@ def stated(signal: Signal) -> str:
 
 def _moves(hit: Hit) -> list[str]:
     """The changes of the hit's rank by stages: `neighbours #12 → #3`, `references #7 → #2 (found through d4)`."""
-    lines = []
-    for (_, before), (name, after) in pairwise(hit.ranks.items()):
-        if before != after:
-            cause = ""
-            if name == "references" and after < before and hit.named:
-                cause = " (named in the question)"
-            elif name == "references" and after < before and hit.through is not None:
-                cause = f" (found through {hit.through})"
-            lines.append(f"{name} #{before} → #{after}{cause}")
-    return lines
+    found_by = f" (found through {hit.through})" if hit.through is not None else ""
+    found_by = " (named in the question)" if hit.named else found_by
+    return [
+        f"{name} #{before} → #{after}{found_by if name == 'references' and after < before else ''}"
+        for (_, before), (name, after) in pairwise(hit.ranks.items())
+        if before != after
+    ]
 
 
 def steps(hits: Iterable[Hit]) -> list[list[Step]]:
@@ -103,10 +99,9 @@ def steps(hits: Iterable[Hit]) -> list[list[Step]]:
     stages = list(dict.fromkeys(name for hit in hits for name in hit.ranks))
     paths = []
     for hit in hits:
-        best = best_signals(hit)
-        path = [Step(arm, best[arm].rank if arm in best else None) for arm in arms]
-        path += [Step(name, hit.ranks.get(name)) for name in stages]
-        paths.append([*path, Step(FINAL, hit.rank)])
+        ranks = {arm: signal.rank for arm, signal in best_signals(hit).items()}
+        in_arms = [Step(arm, ranks.get(arm)) for arm in arms]
+        paths.append([*in_arms, *(Step(name, hit.ranks.get(name)) for name in stages), Step(FINAL, hit.rank)])
     return paths
 
 
@@ -115,7 +110,7 @@ def rank_path(path: Iterable[Step]) -> str:
     return " → ".join(f"{step.name} {'–' if step.rank is None else f'#{step.rank}'}" for step in path)
 
 
-def decided(stage: Stage) -> str:
+def facts_in_words(stage: Stage) -> str:
     """The facts that a stage recorded, in words: `dense engine: exact; chunks: 22`."""
     return "; ".join(f"{name.replace('_', ' ')}: {_short(value)}" for name, value in stage.facts.items())
 
@@ -129,13 +124,14 @@ def _short(value: Any) -> str:
 
 
 def to_text(result: SearchResult, *, emphasis: tuple[str, str] = ("", ""), full: bool = False) -> str:
-    """A result as plain text: three lines per hit, the last of which says why the hit was found.
+    """A result as plain text: three lines per hit, the last of which says why the hit has its rank.
 
     Control characters in the texts are replaced by their codes, so that they do not reach the terminal.
 
     Args:
         emphasis: The strings to put before and after each word of the query.
-        full: Whether to add each hit's rank after each stage, the chunks left out and why, and the facts of each stage.
+        full: Whether to add each hit's rank in each arm and after each stage, the chunks left out and why, and the time
+            and facts of each stage.
     """
     words = QueryWords.of(result)
     lines = [f"{hit_count(result)}, {result.mode}, {result.trace.milliseconds:.1f} ms"]
@@ -158,7 +154,7 @@ def to_text(result: SearchResult, *, emphasis: tuple[str, str] = ("", ""), full:
             by = "" if out.by is None else f", replaced by {out.by}"
             lines.append("  " + one_line(f"left out: {out.id} ({in_words(out.reason)}{by})"))
         for stage in result.trace:
-            lines.append(f"  {stage.name:<20} {stage.milliseconds:8.2f} ms  {one_line(decided(stage))}".rstrip())
+            lines.append(f"  {stage.name:<20} {stage.milliseconds:8.2f} ms  {one_line(facts_in_words(stage))}".rstrip())
     elif result.suppressed:
         lines.append(f"  left out: {len(result.suppressed)} (result.suppressed says why)")
     return "\n".join(lines)

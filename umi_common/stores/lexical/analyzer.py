@@ -59,7 +59,7 @@ _BEFORE_RAISED = re.compile(r"\d(?=[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2079
 18¹ into 181."""
 _FORMS = {
     **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufe0e\ufe0f\ufeff", ""),  # soft hyphen, zero-width signs
-    **{"\u2044": "/", "\u066b": ".", "\u066c": ",", numbers_in_text.WHOLE: " "},
+    **{"\u2044": "/", "\u066b": ".", "\u066c": ",", numbers_in_text.TERM_MARK: " "},
     **dict.fromkeys("\u2018\u2019\u02bb\u02bc\u02be\u02bf\u05f3", "'"),  # Hawai\u02bbi, O\u2018zbek, Qur\u02bean
     **dict.fromkeys("\u0300\u0301", ""),  # accents that NFKC joins with no letter: росси\u0301я
     **dict.fromkeys(map(chr, (*range(0x591, 0x5BE), 0x5BF, 0x5C1, 0x5C2, 0x5C4, 0x5C5, 0x5C7)), ""),  # Hebrew points
@@ -188,7 +188,7 @@ class Analyzer:
         """Terms of one item of `pieces(text)`; uncached."""
         if piece.isalpha() and piece.isascii():  # nearly all; such a piece is one token, without signs
             return self.analyse_token(piece)
-        if piece.startswith(numbers_in_text.WHOLE):
+        if piece.startswith(numbers_in_text.TERM_MARK):
             return (piece[1:],)
         if "," in piece:
             piece = numbers_in_text.with_decimal_point(piece)

@@ -19,12 +19,12 @@ Forms of a number that may contain spaces are inserted in a text before it is sp
     18h06   18.06 Uhr   1806 hrs   午後6時6分     18:06
     6 pm   18h   18 Uhr                         18:00
 
-In "minus 10 °C", a "-" is inserted before the 10. The forms follow below in this order; `_STEPS` are behind them.
+In "minus 10 °C", a "-" is inserted before the 10. The patterns below are in the order of this table.
 
-A piece is a part of a text between white space, and holds tokens: "(src/mail.py:42)" is a piece with the token
+A text is split at white space into pieces, which hold tokens: the piece "(src/mail.py:42)" holds the token
 src/mail.py:42. The segments of a token are its parts between signs: src, mail, py and 42. Its codes are itself and its
-parts that have several segments, here src/mail.py and mail.py. Words that are only linked, as "well-known", are no code
-(`codes_of_token`). These terms are added to those of a token or piece:
+parts that have several segments, here src/mail.py and mail.py; but words joined by a hyphen, as "well-known", are no
+code (`_is_code`). These terms are added to those of a token or piece:
 
     token                                       further term
     030/555-0199   978-3-16-148410-0            0305550199   9783161484100   (`_is_grouped`)
@@ -56,19 +56,19 @@ from umi_common.times import MONTHS, with_plain_letters
 
 TEXTS_KEPT = 128
 """Number of texts that `in_24_hours` and `in_base_units` cache: stages of one search read the same texts."""
-WHOLE = "\ue000"
-"""First character of a word that `with_common_forms` inserts as a term: its other characters are not analysed. It is in
-Unicode's private use area; in a text it counts as a space."""
+TERM_MARK = "\ue000"
+"""The character before an inserted term that must not be analysed: "1.5mm" would give 1, 5, mm and 15mm. It is in
+Unicode's private use area; where a text itself has it, it counts as a space."""
 Form = Callable[[re.Match[str]], str]
-"""The common form of the number that a pattern matched; "": it has none, or is written in it."""
+"""Gives the common form of the number that a pattern matched; "" if it has none, or is written in it."""
 
 
 def with_common_forms(text: str) -> str:
-    """The text with the common form behind each number, as in the table above. Each step also reads what the steps
-    before it inserted."""
+    """The text with the common form behind each number, as in the table above. A step also reads the forms that the
+    steps before it inserted."""
     if "-\n" in text or "-\r\n" in text:
         text = _CUT_WORD.sub(r"\g<0> \1\2", text)
-    text = _ROMAN_DIGIT.sub(partial(_and_form, _decimal), text)
+    text = _ROMAN_DIGIT.sub(partial(_and_form, _roman_in_digits), text)
     if "inus " in text:
         text = _MINUS.sub(r"\g<0>-", text)
     text = names_replaced(text, lambda name: f"{name} {number_of(name)}")
@@ -88,16 +88,16 @@ def _and_form(form: Form, number: re.Match[str]) -> str:
 
 def in_common_forms(text: str) -> str:
     """The text with the common form in place of each measure, time of day and number of several words: "1960mm", with
-    `WHOLE` before it, for "1.96 m", "18:06" for "6:06 pm", and "43" for "forty-third". At its end, the
+    `TERM_MARK` before it, for "1.96 m", "18:06" for "6:06 pm", and "43" for "forty-third". At its end, the
     `_sides` of its sizes."""
-    text = names_replaced(text, _in_digits)
+    text = names_replaced(text, _name_in_digits)
     sides = "".join(f" {_sides(size)}" for size in _SIZED.finditer(text))
-    return MEASURE.sub(lambda measure: f" {WHOLE}{_in_base_unit(measure)} ", in_24_hours(text)) + sides
+    return MEASURE.sub(lambda measure: f" {TERM_MARK}{_in_base_unit(measure)} ", in_24_hours(text)) + sides
 
 
-def _in_digits(name: str) -> str:
-    """For "forty-third": "43"; so for "Forty-Second", a name. But "forty-second" may be a duration: its words are set
-    two spaces apart, where they are no number."""
+def _name_in_digits(name: str) -> str:
+    """For "forty-third": "43"; for the street "Forty-Second": "42". But "forty-second" may be a duration: it stays in
+    words, two spaces apart, so that `with_common_forms` finds no number in it."""
     if name.endswith("second"):
         return re.sub("[ -]", "  ", name)
     return f"{number_of(name)}"
@@ -111,8 +111,8 @@ def in_base_units(text: str) -> str:
 
 @lru_cache(TEXTS_KEPT)
 def in_24_hours(text: str) -> str:
-    """A text with its times of day in one form: "17:30" for "5:30 pm" and "17h30", "9:00" for "9 am" and "09:00". What
-    is `_DOUBTFUL` stays as it is."""
+    """The text with its times of day in one form: "17:30" for "5:30 pm" and "17h30", "9:00" for "9 am" and "09:00". A
+    match of `_DOUBTFUL` stays as it is."""
     for step in _STEPS_OF_TIMES:
         if step.hint.search(text) is not None:
             text = step.pattern.sub(partial(_unless_doubtful, step.form), text)
@@ -128,8 +128,8 @@ def days_in_words(text: str) -> list[str]:
 
 
 def _lower(word: str) -> str:
-    """The word as the tables have it, in lower case and with plain letters: "litre" for "LİTRE", which a pattern that
-    ignores case also matches."""
+    """The word in lower case and with plain letters, as the tables have it: "litre" for "LİTRE", which patterns that
+    ignore case match, too."""
     return with_plain_letters(word).lower()
 
 
@@ -153,7 +153,7 @@ _NUMBERED_LENGTH = max(map(len, NUMBERED)) + 1
 """Length of the longest word of `NUMBERED` and the space before it, in characters."""
 
 
-def _decimal(digit: re.Match[str]) -> str:
+def _roman_in_digits(digit: re.Match[str]) -> str:
     """For " V" behind a word of `NUMBERED`, as in "Part V": "5"; else ""."""
     before = digit.string[max(digit.start() - _NUMBERED_LENGTH, 0) : digit.start()].rpartition(" ")[2]
     return _ROMAN[digit[0][1:].upper()] if before.lower() in NUMBERED else ""
@@ -217,10 +217,11 @@ MEASURE = re.compile(
 
 
 def _term_in_base_unit(measure: re.Match[str]) -> str:
-    """For "1.96 m": "1960mm " with `WHOLE` before it; "" for "1960mm", which is analysed to this term anyway."""
+    """For "1.96 m": "1960mm " with `TERM_MARK` before it. "" for "1960mm", which is analysed to this term; "1.5mm" is
+    not, because of its point."""
     in_base_unit = _in_base_unit(measure)
     has_it = _lower(measure[0]) == in_base_unit and "." not in in_base_unit
-    return "" if has_it else f"{WHOLE}{in_base_unit} "
+    return "" if has_it else f"{TERM_MARK}{in_base_unit} "
 
 
 def _in_base_unit(measure: re.Match[str]) -> str:
@@ -245,8 +246,8 @@ _CURRENCY = re.compile(r"(?:[$€£]|\b(?:EUR|USD|GBP|CHF)) ?\Z")
 "5b" is a label, as in "item 5b", and no number of billions."""
 
 
-def _whole(number: re.Match[str]) -> str:
-    """For "1.5 million": "1500000"."""
+def _round_in_digits(number: re.Match[str]) -> str:
+    """For "1.5 million": "1500000"; "" for a length or a label (see `_CURRENCY`)."""
     before = number.string[max(0, number.start() - 5) : number.start()]
     if number[0].endswith((" m", "-m", "b")) and not _CURRENCY.search(before):
         return ""
@@ -258,7 +259,7 @@ _SIZE = re.compile(r"(?<![\w.,/-])[A-Za-z]?\d+(?:[.,]\d+)?(?:(?: ?[xX×*] ?| by 
 """Two or three measures of one thing: 20 x 30, 2 by 3 by 4, M8 x 30."""
 
 
-def _by(size: re.Match[str]) -> str:
+def _joined_size(size: re.Match[str]) -> str:
     """For "20 by 30": "20x30"; "" for "20x30"."""
     joined = re.sub(r" ?(?:[xX×*]|by) ?", "x", size[0]).replace(",", ".")
     return "" if joined == size[0] else joined
@@ -273,12 +274,12 @@ _SIZED = re.compile(
 
 
 def _sides(size: re.Match[str]) -> str:
-    """For "160 × 80 × 73 cm": "1600mm 800mm ", each with `WHOLE` before it. The 73 cm are a `MEASURE`. The 30cm of
+    """For "160 × 80 × 73 cm": "1600mm 800mm ", each with `TERM_MARK` before it. The 73 cm are a `MEASURE`. The 30cm of
     "20x30cm", behind a letter, are none, so they are added."""
     sides, last, unit = size.groups()
     numbers = re.findall(r"[\d.,]+", f"{sides} {last}" if sides[-1] in "xX" else sides)
     measures = filter(None, (MEASURE.fullmatch(f"{number} {unit}") for number in numbers))
-    return "".join(f"{WHOLE}{_in_base_unit(measure)} " for measure in measures)
+    return "".join(f"{TERM_MARK}{_in_base_unit(measure)} " for measure in measures)
 
 
 _GROUPS = re.compile(
@@ -291,10 +292,10 @@ _GROUPS = re.compile(
 _AMOUNT = re.compile(r"\d{1,3}(?: \d{3})+(?:[.,]\d\d?)?")
 """Groups of digits that are an amount: 14 630,99."""
 _JOINED_DIGITS = range(8, 25)
-"""Other digits are joined if there are so many. More may be a line of a table."""
+"""Numbers of digits at which other groups are joined. More digits may be a line of a table."""
 
 
-def _joined(groups: re.Match[str]) -> str:
+def _joined_groups(groups: re.Match[str]) -> str:
     """For "DE04 2589 5385": "DE0425895385"; "" for groups that form no number."""
     joined = re.sub(r"[ ()+-]", "", groups[0])
     if _AMOUNT.fullmatch(groups[0]):
@@ -320,7 +321,7 @@ _CLOCK = re.compile(
 )
 """A time with a sign or word for hours."""
 _DOUBTFUL = re.compile(r"(?<!at )(?<!the )\d+ am (?!(?:and|on|to)\b)\w|\d+ ?(?:h|hours)\b", re.IGNORECASE)
-"""What may be no time of day: "Haus 5 am Markt" in German, and "5h" or "1200 hours", which may be durations."""
+"""Matches that may be no time of day: "5 am" in the German "Haus 5 am Markt", and the durations "5h", "1200 hours"."""
 _ZERO_OF_HOUR = re.compile(r"0(?<![\w.,:/-]0)(?=\d:[0-5]\d(?![\w:]))")
 """The zero before an hour: 09:00."""
 
@@ -354,16 +355,16 @@ _DATE_IN_WORDS = re.compile(
 
 
 class _Step(NamedTuple):
-    """How the numbers of one kind are found in a text."""
+    """How the numbers of one kind are found in a text, and their form."""
 
     hint: re.Pattern[str]
-    """A pattern that is found in each text in which `pattern` finds a number with a form, and is found much faster."""
+    """Occurs in each text in which `pattern` matches a number with a form; searching for it is much faster."""
     pattern: re.Pattern[str]
     form: Form
 
 
 def _step(behind_digit: str, pattern: re.Pattern[str], form: Form) -> _Step:
-    """A step whose hint is a digit and what matches `behind_digit` behind it."""
+    """A step whose hint is a digit and a match of `behind_digit` after it."""
     return _Step(re.compile(rf"\d (?: {behind_digit} )", re.VERBOSE), pattern, form)
 
 
@@ -371,10 +372,10 @@ _FIRST_LETTERS = "".join(sorted({name[0] for name in _UNITS}))
 _FIRST_THREE = "|".join(sorted({name[:3] if len(name) > 2 else rf"{name}[sn]?\b" for name in _UNITS}))
 _STEPS = (
     _step(rf"[ -]?(?i: (?=[{_FIRST_LETTERS}]) (?: {_FIRST_THREE} ))", MEASURE, _term_in_base_unit),
-    _step(r"[ -]?(?i: [kmb]\b | m[nilr] | b[ni] | th | ta )", _ROUND, _whole),
+    _step(r"[ -]?(?i: [kmb]\b | m[nilr] | b[ni] | th | ta )", _ROUND, _round_in_digits),
     _step(r"[ ]?[xX×*][ ]?\d | [ ]by[ ]\d", _SIZED, _sides),
-    _step(r"[ ]?[xX×*][ ]?\d | [ ]by[ ]\d", _SIZE, _by),
-    _step(r"\)?[ ]\(?\d | (?<=[A-Z]{2}\d\d)[ ][A-Z]", _GROUPS, _joined),
+    _step(r"[ ]?[xX×*][ ]?\d | [ ]by[ ]\d", _SIZE, _joined_size),
+    _step(r"\)?[ ]\(?\d | (?<=[A-Z]{2}\d\d)[ ][A-Z]", _GROUPS, _joined_groups),
 )
 _STEPS_OF_TIMES = (
     _step(r"[ ]?(?i: a\.?m | p\.?m )", _TWELVE_HOURS, _of_twelve_hours),
@@ -396,7 +397,7 @@ _SHORT_PART_MAX = 2
 _WITH_SECONDS = re.compile(r"(\d?\d:\d\d):\d\d(?:\.?\d+)?(?:[zZ]|[+-]\d\d:?\d\d)?")
 """A time of day with seconds; it is also indexed without them. The comma of 09:05:17,250 is gone before."""
 _NOT_OF_NUMBER = re.compile(r"[vV](?=\d+\.\d)|0(?=\d:\d\d\Z)")
-"""The v before a version number, or the 0 before an hour: v2.10 is also indexed as 2.10, and 09:05 as 9:05."""
+"""The v before a version or the 0 before an hour. A code is also indexed without it: v2.10 as 2.10, 09:05 as 9:05."""
 
 
 def segments_of(token: str) -> list[str]:
@@ -422,11 +423,8 @@ def _is_code(token: str) -> bool:
     segments = segments_of(token)
     if len(segments) < 2:
         return False
-    if not _PROSE_LINKS.issuperset(char for char in token if not char.isalnum()):
-        return True
-    if not all(segment.isalpha() for segment in segments):
-        return True
-    return "-" in token and min(map(len, segments)) <= _SHORT_PART_MAX
+    linked = _PROSE_LINKS.issuperset(char for char in token if not char.isalnum()) and all(map(str.isalpha, segments))
+    return not linked or ("-" in token and min(map(len, segments)) <= _SHORT_PART_MAX)
 
 
 _DECIMAL_COMMA = re.compile(r"(?<![\w.,])(\d{1,3}(?:\.\d{3})+),(\d\d?)(?![\w,]|\.\d)")
@@ -441,7 +439,9 @@ def with_decimal_point(piece: str) -> str:
 _GROUPED_CODE = re.compile(
     r"\d{1,3}(?:\.\d{3})+|(?=(?:[./-]?\d){8})(?!(?:\d{1,3}\.){3}\d{1,3}(?:/\d+)?\Z)\d+(?:[./-]\d+)+"
 )
-"""250.000, 978-3-16-148410-0 or 030/555-0199. An IP address is none, unless it may be a number: 10.100.200.250."""
+"""250.000, 978-3-16-148410-0 or 030/555-0199. IP addresses do not match, unless they may be a number: 10.9.200.250."""
+
+
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _DATE_LENGTH = 8
 """Largest number of digits of a date."""
