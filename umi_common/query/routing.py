@@ -1,7 +1,7 @@
 """Decide whether to ask the LLM for variations: by the words of the query, or by the evidence of a first search.
 
-The words are prescribed by ADR-009 and ADR-015, two documents of umi's requirements. They are compared whole, in lower
-case, without possessive or contraction: "Who's" is "who", "likely" is not "like".
+The words are prescribed by ADR-009 and ADR-015, two documents of umi's requirements. Whole words are compared, in lower
+case and up to an apostrophe: "Who's" is "who", and "likely" is not "like".
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ EVIDENCE_SIGNALS = {
     "disagreement": (0.1, 0.9, "the arms disagree"),
     "pronoun": (0.3, 1.0, "a pronoun without its noun"),
 }
-"""For each signal of `weigh_evidence`: (its weight in the formula, the smallest value at which it is a reason to ask,
-the text of this reason)."""
+"""Signal of `weigh_evidence` -> (its factor in the formula, the smallest value at which it is a reason to ask, this
+reason in words)."""
 TOP = 10
 """Number of best candidates from which "flat" and "disagreement" are computed."""
 PRONOUNS = frozenset(
@@ -58,6 +58,7 @@ class Decision:
     """Whether to ask the LLM, and why."""
 
     deep: bool
+    """Whether to ask the LLM."""
     reasons: tuple[str, ...] = ()
     """The reasons to ask: short phrases, in the order of `EVIDENCE_SIGNALS` or of `WORD_SETS`."""
     signals: Mapping[str, float] = field(default_factory=dict)
@@ -72,8 +73,8 @@ def query_words(query: str) -> list[str]:
 def route(query: str) -> Decision:
     """Ask the LLM if a word of `WORD_SETS` or a phrase of `PHRASES` occurs.
 
-    The reasons name the words and phrases; the signals count them by set. Most English questions contain one of the
-    words (92.8 % of LoCoMo's), so `route` saves few calls.
+    The reasons name the phrases and other words found; the signals count them by set. Most English questions contain
+    one of the words (92.8 % of LoCoMo's), so `route` saves few calls.
     """
     words = query_words(query)
     text = f" {' '.join(words)} "
@@ -91,18 +92,18 @@ def route(query: str) -> Decision:
 def weigh_evidence(pool: Pool, scores: Floats, query: str, *, config: RoutingConfig | None = None) -> Decision:
     """Ask the LLM if a search for the query alone found weak evidence.
 
-    strength = (1 - thin) * (1 - uncovered) * (1 - flat) * (1 - 0.1 * disagreement) * (1 - 0.3 * pronoun)
-    weakness = 1 - strength, with each signal from 0 (do not ask) to 1 (ask):
+    weakness = 1 - (1 - thin) * (1 - uncovered) * (1 - flat) * (1 - 0.1 * disagreement) * (1 - 0.3 * pronoun)
+
+    Each signal is between 0 (strong evidence) and 1 (weak evidence):
 
     thin: exp(-best BM25 score / ln(number of chunks)). A BM25 score measures the information, in nats, of the words
         that a chunk shares with the query; ln(number of chunks) nats identify one chunk.
     uncovered: idf-weighted share of the query's terms that do not occur in the corpus.
     flat: the 10th best score divided by the best; 0 with fewer than 10 candidates, 1 if no score is positive.
-    disagreement: share of the shorter top 10 list of the two arms that the other arm's list lacks; 1 if one is empty.
+    disagreement: share of the shorter top 10 of the two arms that the other top 10 lacks; 1 if one is empty.
     pronoun: 1 if a pronoun precedes every content word of the query, else 0.
 
-    Without the dense arm, the factor of disagreement is left out. Without the lexical arm, those of thin and uncovered
-    are left out, too.
+    A search without one of the arms has no disagreement; without the lexical arm, neither thin nor uncovered.
 
     Args:
         pool: The candidates for the original query alone.
@@ -119,15 +120,14 @@ def weigh_evidence(pool: Pool, scores: Floats, query: str, *, config: RoutingCon
     if pool.mode == "hybrid":
         signals["disagreement"] = _disagreement(pool)
     weakness = 1.0 - math.prod(1.0 - EVIDENCE_SIGNALS[name][0] * value for name, value in signals.items())
-    deep = weakness >= config.weakness
     reasons = [why for name, (_, least, why) in EVIDENCE_SIGNALS.items() if signals.get(name, 0.0) >= least]
+    deep = weakness >= config.weakness
     return Decision(deep, tuple(reasons) if deep else (), {**signals, "weakness": weakness})
 
 
 def pronoun_precedes_nouns(query: str) -> bool:
     """Whether a pronoun precedes every content word of a query: "what did she say", not "did Ann keep her job"."""
-    first = next((word for word in query_words(query) if word not in FUNCTION_WORDS), "")
-    return first in PRONOUNS
+    return next((word for word in query_words(query) if word not in FUNCTION_WORDS), "") in PRONOUNS
 
 
 def _thinness(pool: Pool) -> float:

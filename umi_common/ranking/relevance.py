@@ -19,13 +19,13 @@ deviation of its cosines over the corpus. Evidence is an arm's score on a scale 
 weighted sum of both (`ranking.evidence`). The bound is the largest BM25 that the query's terms can give, coverage the
 share of their idf that belongs to terms in the corpus (`Pool.lexical_bound`, `Pool.coverage`).
 
-`known` estimates whether the corpus is about the query's subject at all, `answers` whether the chunk holds the
-answer. Their product is too small above 0.5: of the hits with a product of 0.75, 87 % are relevant. Many embedders
-raise all cosines, from c to a + (1 - a) * c with one number a; lift and spread do not depend on a. Each feature is
+`known` estimates whether the corpus is about the query's subject, `answers` whether the chunk holds the answer. Above
+0.5 their product is too small, hence s: of the hits with a product of 0.75, 87 % are relevant. Some embedders give
+a + (1 - a) * c in place of each cosine c, with one number a; lift and spread do not depend on a. Each feature is
 averaged over the query variations with the weights of fusion.
 
 The coefficients above are for both arms; others are used if only one answered, or if the store gives no bound. All were
-fitted on nine collections with two embedders. Those of `answers` above minimise the log loss of the first ten hits,
+fitted on nine collections with two embedders; those of `answers` above minimise the log loss of the first ten hits,
 where hit r has weight 1 / r. docs/evaluation.md has the figures on collections left out of the fit.
 """
 
@@ -90,8 +90,8 @@ def relevance(
     Extra arms, which a user adds to those of the store, add no evidence; they change the relevance only by the scores.
 
     Args:
-        scores: (n,) final scores; if none is above 0, all relevances are 0. None: the fused evidence is used; so for
-            fusion by ranks, whose scores differ little between a right and a wrong chunk.
+        scores: (n,) final scores; if none is above 0, all relevances are 0. None: the fused evidence takes their place,
+            as for fusion by ranks, whose scores differ little between a right and a wrong chunk.
         evidence: From `arm_evidence`.
         variation_weight: `FusionConfig.variation_weight`; the query itself has `Pool.query_weight`.
 
@@ -124,7 +124,7 @@ def relevance(
 def _comparable_arms(pool: Pool) -> str | None:
     """The arms that answered and whose scores compare across queries: "hybrid", "text" or "vector"; None: no arm.
 
-    BM25 compares only as a share of its bound, which some stores do not state.
+    BM25 compares only as a share of its bound, which some stores do not state, or if it is 0 in all rows.
     """
     if pool.mode == "vector" or (pool.lexical_bound > 0).any() or not pool.lexical.any():
         return pool.mode

@@ -47,7 +47,7 @@ SPARE_ROWS = 1_000
 """Texts whose chunks were removed are dropped only when there are more rows than 2 * chunks + SPARE_ROWS, because
 dropping them rewrites all postings."""
 NOT_ENCODED = "they are stored, but not searched by this encoder"
-"""What it means for chunks that the encoder failed on them."""
+"""What an error message says about the chunks on which the encoder failed."""
 UNKNOWN = -1
 """Code of a query term that no text holds, and row of a dropped text."""
 
@@ -181,8 +181,8 @@ def arms_of(retrievers: Sequence[Any] | None, as_arm: Callable[[Any], Arm]) -> l
     for retriever in listed_arms(retrievers):
         arm = as_arm(retriever)
         seen[arm.name] += 1
-        again = seen[arm.name] > 1 and arm is not retriever
-        arms.append(replace(arm, name=f"{arm.name} {seen[arm.name]}") if again else arm)
+        renamed = seen[arm.name] > 1 and arm is not retriever
+        arms.append(replace(arm, name=f"{arm.name} {seen[arm.name]}") if renamed else arm)
     return arms
 
 
@@ -229,6 +229,7 @@ class ExtraArms:
 
 
 def _call(arm: Arm, limiter: ThreadLimiter, request: SearchRequest, config: ExtraArmsConfig) -> Call:
+    """The call of an arm within its time limit; its result is an `ArmHits`."""
     arguments = request.query, config.depth, request.where, request.time_range
 
     def search() -> ArmHits:
@@ -337,10 +338,10 @@ class SparseIndex:
         ((terms, weights),) = self._encoder.embed_queries([query])
         codes = np.array([self._codes.get(term, UNKNOWN) for term in terms], np.int32)
         sums = np.zeros(state.rows)
-        for held in state.segments:
-            first, end = held.codes.searchsorted(codes), held.codes.searchsorted(codes, "right")
-            for own, weight in zip(map(slice, first, end), weights, strict=True):
-                sums[held.rows[own]] += np.multiply(held.weights[own], weight, dtype=np.float64)
+        for segment in state.segments:
+            first, end = segment.codes.searchsorted(codes), segment.codes.searchsorted(codes, "right")
+            for of_term, weight in zip(map(slice, first, end), weights, strict=True):
+                sums[segment.rows[of_term]] += np.multiply(segment.weights[of_term], weight, dtype=np.float64)
         scores = sums[state.texts]
         if where is not None or window is not None:
             listing = self._store.listing(where=where, window=window)
@@ -401,7 +402,7 @@ class SparseIndex:
         self._row_of.update(row_of)  # last: after an interrupt, every row in `_row_of` exists
 
     def _encoded(self, chunks: Sequence[Chunk], advance: progress) -> list[SparseVector]:
-        """The vector of each chunk's text, from the cache file or the encoder. The texts must be distinct."""
+        """The vector of each chunk's text, from the cache file or the encoder. The texts are distinct."""
         texts, cache = [chunk.indexed_text for chunk in chunks], self._cache
         encoder: Any = self._encoder
         known: dict[str, SparseVector] = {} if cache is None else cache.get(texts)
@@ -424,7 +425,7 @@ class SparseIndex:
         return [known[text] for text in texts]
 
     def _segment(self, vectors: Sequence[SparseVector], first: int) -> _Segment:
-        """The segment of new texts, whose rows are `first`, `first` + 1 and so on."""
+        """The segment of new texts, whose rows are numbered from `first`."""
         codes = [self._codes.setdefault(term, len(self._codes)) for terms, _ in vectors for term in terms]
         rows = np.repeat(np.arange(first, first + len(vectors)), [len(terms) for terms, _ in vectors])
         weights = np.concatenate([np.zeros(0, np.float32), *(weights for _, weights in vectors)])
@@ -438,8 +439,8 @@ class SparseIndex:
         whole = _merged(state.segments)
         kept = used[whole.rows]
         segment = _Segment(whole.codes[kept], new_row[whole.rows[kept]].astype(np.int32), whole.weights[kept])
-        # Old row numbers must not meet the new state, so `_row_of` is empty until the last line. An interrupt before
-        # that line leaves it empty; the text of a new chunk then gets a new row, even if it has one already.
+        # `_row_of` must never hold old row numbers beside the new state, so it is empty until the last line. After an
+        # interrupt it stays empty, and a text that has a row gets another one if a new chunk has it.
         row_of, self._row_of = self._row_of, {}
         self._state = state._replace(texts=new_row[state.texts], rows=int(used.sum()), segments=(segment,))
         self._row_of = {key: int(new_row[row]) for key, row in row_of.items() if used[row]}

@@ -34,8 +34,8 @@ CONTEXT_RATIO = 2.0
 """The whole query keeps its full weight if it has at most this many other words for each word of its questions. Few
 other words are the context of the questions: "I just bought a flat. Can I deduct the interest?"."""
 HALVINGS = 10.0
-"""Number of times that a decay halves scores between the latest candidate and now: a text from now with .3 of the best
-BM25 comes behind a sixth of the equal ones."""
+"""Number of times that a decay halves scores between now and the `limit`-th latest candidate: a text from now with .3
+of the best BM25 comes behind the latest sixth of the texts in between that have the best BM25."""
 NO_TIMES = (
     "a time range passes no chunk, because no chunk of the store has a time; set Chunk(event_time=...), or in a "
     'framework the metadata key "timestamp", or name the key that holds it: time_key="date". Logged once.'
@@ -54,8 +54,8 @@ class Recalled:
     chunks_not_in_store: Mapping[str, Chunk] = field(default_factory=dict)
     """Chunks of the pool that only an extra arm has, by id."""
     added_ids: tuple[str, ...] = ()
-    """Ids of chunks that are candidates even if no arm finds them for the query. If the query names a period: the best
-    chunks whose time lies in the period, and the best whose text states it; else the `ids` given to `recall`."""
+    """Ids of chunks that are candidates even if no arm finds them for the query: those of `_recall_period` if the query
+    names a period, else the `ids` given to `recall` and those that `_with_more_in_time_order` adds."""
 
 
 def recall(search: Search, when: When | None = None, ids: tuple[str, ...] = ()) -> Body[Recalled]:
@@ -66,7 +66,7 @@ def recall(search: Search, when: When | None = None, ids: tuple[str, ...] = ()) 
     and the candidates for its variations are added. In routing mode "evidence", `recall_more` is called afterwards.
 
     Args:
-        when: The period that the query names, if its chunks get higher scores; None: no chunk does.
+        when: The period that the query names and whose chunks get higher scores; None: there is none.
         ids: Chunks that become candidates, too; not used if `when` is given.
 
     Raises:
@@ -97,9 +97,9 @@ def recall(search: Search, when: When | None = None, ids: tuple[str, ...] = ()) 
         if arm_hits:
             facts["arms"] = {name: len(hits.scores) for name, hits in arm_hits.items()}
     recalled = Recalled(_with_losses(of_period, pool), arm_hits=arm_hits, added_ids=ids)
-    asked = time_order(request.asked) if search.config.when.enabled and search.config.when.order_boost else None
-    if asked is not None and when is None and request.time_range is None and request.strategy == "hybrid":
-        recalled = yield from _with_ties_beyond(search, recalled, asked)
+    order = time_order(request.asked) if search.config.when.enabled and search.config.when.order_boost else None
+    if order is not None and when is None and request.time_range is None and request.strategy == "hybrid":
+        recalled = yield from _with_more_in_time_order(search, recalled, order)
     if of_llm is not None:
         recalled = yield from _with_variations(search, recalled, value_of(of_llm))
     if decision is not None:
@@ -123,9 +123,9 @@ def _decide_beforehand(search: Search) -> Decision | None:
 def _recall_period(search: Search, when: When) -> Body[tuple[tuple[str, ...], Pool | None]]:
     """(ids, pool) of two searches for the period that the query names.
 
-    The first searches for the query, in chunks whose time lies in the period; it makes the pool, which is None if the
-    store fails. The second is a lexical search for the period's day or month, written as texts write it (`written`).
-    The ids are those of the best `request.limit` chunks of each arm in both searches.
+    The first searches for the query, in chunks whose time lies in the period; `pool` is its result, None if the store
+    fails. The second is a lexical search for the period's day or month, as texts write it (`written`). `ids` are the
+    best `request.limit` chunks of each arm in both searches.
 
     In a long memory, the candidates for the query may hold no chunk of the period: "what did I say yesterday" has few
     words, and "12 March 2023" and "2023-03-12" have one word in common.
@@ -163,26 +163,26 @@ def from_midnight_utc(period: TimeRange, now: datetime) -> TimeRange:
     return replace(period, start=min(start, start.replace(tzinfo=timezone.utc)))
 
 
-def _with_ties_beyond(search: Search, recalled: Recalled, asked: TimeOrder) -> Body[Recalled]:
-    """The candidates with further ones that are later than the latest of them, or earlier than the earliest if the
-    query asks for the first; `recalled` itself if less than half of what the lexical arm ranks may be compared by time.
+def _with_more_in_time_order(search: Search, recalled: Recalled, order: TimeOrder) -> Body[Recalled]:
+    """The candidates, and further chunks that are later ("latest") or earlier ("first") than most of them; `recalled`
+    itself if there are none, or if less than half of what the lexical arm ranks may be compared by time.
 
-    "The last error of auth" is asked of thousands of lines, of which the arm ranks `recall.depth`. So the arm is asked
-    again, for the time beyond the latest `request.limit` of these. A decay then cuts equal scores by time; nothing does
-    so for the first.
+    "The last error of auth" matches thousands of lines equally, and the lexical arm ranks only `recall.depth` of them.
+    So it is asked again, for the time beyond the `request.limit` latest or earliest of these. A decay then prefers the
+    latest of equal BM25; nothing prefers the first.
     """
     pool, request, depth = recalled.pool, search.request, search.config.recall.depth
-    several = of_several(request.asked, asked)
+    several = of_several(request.asked, order)
     near = (pool.lexical_rank[0] != NOT_RANKED) & comparable(pool, several)
-    ages = pool.age_hours[near & (np.isfinite(pool.age_hours) if asked == "first" else pool.age_hours >= AGE_HOURS_MIN)]
+    ages = pool.age_hours[near & (np.isfinite(pool.age_hours) if order == "first" else pool.age_hours >= AGE_HOURS_MIN)]
     if near.sum() < depth / 2 or not len(ages):
         return recalled
-    ages, known = np.sort(ages), min(request.limit, len(ages)) - 1
-    config, end = search.config, request.now - timedelta(hours=AGE_HOURS_MIN)
-    beyond = TimeRange(None, request.now - timedelta(hours=float(ages[-1 - known])))
-    if asked == "latest":
+    ages, known, config = np.sort(ages), min(request.limit, len(ages)) - 1, search.config
+    if order == "first":
+        beyond = TimeRange(None, request.now - timedelta(hours=float(ages[-1 - known])))
+    else:
         age = max(float(ages[known]), 1.0)
-        beyond = TimeRange(request.now - timedelta(hours=age), end)
+        beyond = TimeRange(request.now - timedelta(hours=age), request.now - timedelta(hours=AGE_HOURS_MIN))
         config = config.replaced(decay={"half_life_hours": age / HALVINGS, "floor": 0.0})
     limited = replace(request, time_range=beyond, strategy="text")
     by_time = replace(search, request=limited, components=replace(search.components, config=config))
@@ -220,7 +220,7 @@ def _with_variations(search: Search, recalled: Recalled, rewrites: Rewrites) -> 
 
 
 def _join_arms(search: Search, recalled: Recalled) -> Body[Recalled]:
-    """The candidates with the scores of the extra arms; `recalled` itself if these arms found nothing."""
+    """The candidates of store and extra arms, with the arms' scores; `recalled` itself if no arm found a chunk."""
     arm_hits = recalled.arm_hits
     if not arm_hits:
         return recalled
@@ -233,11 +233,8 @@ def _join_arms(search: Search, recalled: Recalled) -> Body[Recalled]:
 
 
 def _with_arm_hits(search: Search, recalled: Recalled, missing: Sequence[str]) -> Body[Recalled]:
-    """The candidates with the hits of extra arms that the pool lacks.
-
-    The store scores the hits that it holds. The other hits are added without scores of the store, if they pass the
-    filter and lie in the time range.
-    """
+    """The candidates and the hits of extra arms that the pool lacks, whose ids are `missing`. The store scores the hits
+    that it holds. The others are added without scores of the store, if they pass the filter and the time range."""
     request, trace = search.request, search.trace
     pool = recalled.pool
     with trace.stage("join arms") as facts:
@@ -265,8 +262,8 @@ def _with_arm_hits(search: Search, recalled: Recalled, missing: Sequence[str]) -
 
 
 def recall_more(search: Search, recalled: Recalled, scores: Floats) -> Body[Recalled | None]:
-    """The candidates for the query and the LLM's variations of it, if the evidence of `recalled` decides that the LLM
-    is asked; None: there are no further candidates.
+    """The candidates for the query and the LLM's variations of it, if the evidence of `recalled` is so weak that the
+    LLM is asked; None: no variation was searched.
 
     Args:
         recalled: The candidates for the query alone.
@@ -287,7 +284,7 @@ def recall_more(search: Search, recalled: Recalled, scores: Floats) -> Body[Reca
 def _probes(search: Search, ids: tuple[str, ...] = (), variations: Sequence[str] = ()) -> list[Probe]:
     """A probe for the query, for each text of `SearchRequest.questions` and for each of the LLM's variations.
 
-    `Probe.references` is set for the questions alone if `words_around` is larger than CONTEXT_RATIO; else for the query
+    References are looked up for the questions alone if `words_around` is larger than CONTEXT_RATIO; else for the query
     alone, unless it is pasted text.
 
     Args:
@@ -310,12 +307,12 @@ def _first_with_period(request: SearchRequest) -> int:
 
 
 def _with_losses(earlier: Pool | None, pool: Pool) -> Pool:
-    """The pool, which also says what an earlier recall of the search lost."""
+    """The pool, with the losses of an earlier recall of the search added to its own."""
     return pool if earlier is None else replace(pool, degraded=(*earlier.degraded, *pool.degraded))
 
 
 def _ask_again(search: Search, recalled: Recalled, variations: Sequence[str], missing: Sequence[str] = ()) -> Call:
-    """The call that recalls again, for these variations, too, and with the chunks that are missing in `recalled`."""
+    """The call that recalls for the query and these variations, with the chunks `missing` in `recalled` added."""
     probes = _probes(search, (*recalled.added_ids, *missing), variations)
     return _ask_store(search, probes, earlier=recalled.pool)
 
@@ -329,9 +326,8 @@ def _ask_store(
     Args:
         earlier: An earlier pool of the search. Its query vectors are not made again. If the embedder failed for it, it
             is not called again.
-        first: Index of the probe that was the first one of `earlier`.
-        depth: Number of candidates of each arm, without the chunks beside them. None: the number of candidates and of
-            the chunks beside them is that of the settings.
+        first: Index in `probes` of the first probe of `earlier`.
+        depth: Number of candidates of each arm; chunks beside them are left out. None: both are as in the settings.
     """
     request, config, probes = search.request, search.config, [*probes]
     if earlier is not None and earlier.query_vectors.shape[1]:
@@ -358,7 +354,7 @@ def _ask_store(
 
 
 def _recall_each(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
-    """A pool for each request: one call for all if the store has `recall_many`, else one call for each."""
+    """A pool for each request: from one call for all if the store has `recall_many`, else from one call for each."""
     recall_many: Callable[[Sequence[RecallRequest]], list[Pool]] | None = getattr(store, "recall_many", None)
     if recall_many is not None and len(searches) > 1:
         return recall_many(searches)

@@ -3,9 +3,8 @@
     phrase      the words side by side: those in quotation marks; or all words of a short query, without the function
                 words at its start and end ("what is Harrow v Lindqvist")
     keywords    all words of a short query, anywhere in the text
-    entry       a text of a dictionary or a reference that begins with a word of the query, its head: "what does open
-                do?"
-    runs        sequences of at least three words of the query (the stage `reorder_by_word_runs`)
+    entry       a text of a dictionary or a reference whose first word, its head, is in the query: "what does open do?"
+    runs        sequences of at least three adjacent words of the query (the stage `reorder_by_word_runs`)
 
 A text of words, below, is `spaced(words_in(text))`: its words in lower case, with one space before, between and after
 them.
@@ -40,9 +39,9 @@ from umi_common.stores.lexical.languages import all_function_words
 PHRASE_WORDS_MAX = 8
 """Largest number of words of a query that is looked up as a whole, and of a query that has keywords."""
 KEYWORDS_MAX = 6
-"""Largest number of keywords of a query whose keywords are looked up."""
+"""Largest number of keywords that are looked up; a query with more has none."""
 CONTENT_MIN = 3
-"""Smallest number of words, function words aside, of a query that is looked up without its function words."""
+"""Smallest number of words of a phrase that is a query without its function words."""
 ENDING = 3
 """Largest number of letters that may follow a keyword in a word of a text: "task" finds "tasks", and "sign" does not
 find "signature"."""
@@ -77,35 +76,35 @@ ASK_WHO_WHEN_WHERE = frozenset(
 asks for no text that begins with "Acme", but "who is Acme?" does."""
 
 RUN_CANDIDATES = 20
-"""Number of best candidates whose texts are read."""
+"""Number of best candidates that are compared."""
 RUN_HOLDING_SHARE = 0.4
 """Texts with a smaller share of the best candidate's BM25 are not read."""
 RUN_WORDS_MIN = 3
 """Number of words of the shortest run."""
 HELD_MIN = 5
-"""Smallest h(i). Fewer words of a short query often lack its subject: "in the attic" of "flow in the attic"."""
+"""Smallest h(i) that counts. Fewer words of a short query often lack its subject: "in the attic" of "flow in the
+attic"."""
 SHARE_MIN = 0.4
-"""Smallest r(i): a text may hold a smaller share of the query's words by chance."""
+"""Smallest r(i) above 0: a text may hold a smaller share of the query's words by chance."""
 OTHERS_MIN = 0.5
-"""Scores change only if more than this share of the candidates holds no run. If most candidates hold runs, the runs are
+"""Scores change only if more than this share of the candidates has r(i) = 0. If most candidates hold runs, the runs are
 phrases of the whole collection and distinguish no text."""
 SENTENCE_END = re.compile(r"(?<=[.!?\n])")
 RUN_CHARACTERS_MAX, RUN_QUERY_WORDS_MAX = 5_000, 128
 """Number of characters at the beginning of a text, and number of words at the beginning of a query, that are read."""
 PAIRS_MAX = 20_000
-"""Largest number of pairs of equal words, one in the query and one in a text. A text with more pairs, such as a table
-that repeats a few words, is not compared: comparing it takes 10 ms, and its runs tell nothing."""
+"""Largest number of pairs of equal words, one in the query and one in a text. r(i) is 0 for a text with more, such as a
+table that repeats a few words: comparing it takes 10 ms, and its runs tell nothing."""
 
 
 def phrases_in(query: str) -> tuple[list[str], bool]:
     """(phrases, quoted): the phrases of a query that have at least two words, and whether quotation marks mark them."""
-    quoted = QUOTED.findall(query)
-    subject = query.split()
-    content = [at for at, word in enumerate(subject) if not all_function_words().issuperset(words_in(word))]
+    quoted, words = QUOTED.findall(query), query.split()
+    content = [at for at, word in enumerate(words) if _has_content(words_in(word))]
     if len(content) > 1:
-        subject = subject[content[0] : content[-1] + 1]
-    whole = [" ".join(subject)] if len(subject) <= PHRASE_WORDS_MAX else []
-    phrases = [words for words in map(words_in, quoted or whole) if len(words) > 1]
+        words = words[content[0] : content[-1] + 1]
+    whole = [" ".join(words)] if len(words) <= PHRASE_WORDS_MAX else []
+    phrases = [phrase for phrase in map(words_in, quoted or whole) if len(phrase) > 1]
     return list(map(spaced, phrases))[:PARTS_MAX], bool(quoted)
 
 
@@ -134,36 +133,33 @@ def keywords_in(query: str, *, among_function_words: bool) -> list[str]:
 
 
 def words_if_any(text: str, wanted: Sequence[Sequence[str]]) -> str:
-    """The text of words of a text; mostly "" if each list in `wanted` has a word that the text lacks."""
+    """The text of words of a text if it may hold all words of a list in `wanted`; else "", to save time."""
     if not wanted:
         return ""
     text = text[:PHRASE_CHARACTERS]
     searched = text.lower()
-    if not text.isascii():  # faster than `words_in` of the text, which is mostly ASCII
+    if not text.isascii():  # only the parts that are not ASCII go through `words_in`, which is slow
         plain = with_plain_signs(text)
         others = " ".join([part for part in plain.split() if not part.isascii()])
         searched = " ".join([plain.lower(), *words_in(others)])
-    for words in wanted:
-        if all(map(searched.__contains__, words)):
-            return spaced(words_in(text))
-    return ""
+    held = any(all(map(searched.__contains__, words)) for words in wanted)
+    return spaced(words_in(text)) if held else ""
 
 
 def phrases_held(texts: Sequence[str], phrases: Sequence[str]) -> Floats:
-    """(n, P) `earlier_first` of 1 - offset / length of the text for P phrases in n texts of words; 0: the text lacks
-    the phrase."""
+    """(n, P) for P phrases in n texts of words: 1 - offset of the phrase / length of the text, after `earlier_first`;
+    0: the text lacks the phrase."""
     return held_early(
         texts, phrases, lambda words, phrase: 1 - words.find(phrase) / len(words) if phrase in words else 0
     )
 
 
 def content_phrase_held(texts: Sequence[str], phrase: str) -> Floats:
-    """(n, 1) `phrases_held` of a phrase without function words, in n texts of words without their function words."""
-    function_words = all_function_words()
+    """(n, 1) `phrases_held` of a phrase of `content_phrase_in`, in n texts of words without their function words."""
     words = [f" {word} " for word in phrase.split()]
-    texts = [text if all(map(text.__contains__, words)) else "" for text in texts]  # few texts hold all of them
-    content = [spaced([word for word in text.split() if word not in function_words]) if text else "" for text in texts]
-    return phrases_held(content, [phrase])
+    may_hold = [text.split() if all(map(text.__contains__, words)) else [] for text in texts]
+    function_words = all_function_words()
+    return phrases_held([spaced([w for w in held if w not in function_words]) for held in may_hold], [phrase])
 
 
 def holds_all(words: str, keywords: Sequence[str]) -> bool:
@@ -187,14 +183,14 @@ def heads_in(query: str) -> tuple[list[str], bool]:
 
     ([], False) for a query that asks for no entry. If it asks for the meaning of "open", all texts that begin with
     "open" may be the answer, even if they are more than ENTRIES_MAX. If it has a number, only the number is its head:
-    the entry of "rule 5" may begin with "5", and "Henry 8" asks for no text that begins with "Henry". A Roman number
-    stands behind another head: "Henry VIII".
+    the entry of "rule 5" may begin with "5", and "Henry 8" asks for no text that begins with "Henry". A first head such
+    as "V" is no Roman number; the later "VIII" of "Henry VIII" is one.
     """
     content = content_words(query)
     heads = [word for word in dict.fromkeys(content) if word not in MEANING]
     words = words_in(query)
-    asks_other = len(heads) > 1 and not ASK_WHO_WHEN_WHERE.isdisjoint(words[:1])
-    if asks_other or len(heads) > HEADS_MAX or len(words) > ENTRY_QUERY_WORDS_MAX:
+    answered_by_no_entry = len(heads) > 1 and not ASK_WHO_WHEN_WHERE.isdisjoint(words[:1])
+    if answered_by_no_entry or len(heads) > HEADS_MAX or len(words) > ENTRY_QUERY_WORDS_MAX:
         return [], False
     asks_meaning = len(heads) == 1 and not MEANING.isdisjoint(content)
     numbers = [word for place, word in enumerate(heads) if word.isdecimal() or (place > 0 and word in ROMAN)]
@@ -212,8 +208,8 @@ def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bo
 
     Other texts use a head more often than its entry does, so BM25 ranks them first.
 
-    A text of fewer than ENTRY_WORDS_MIN words is no entry. No text is an entry if another one, of more words than the
-    heads, begins with more heads: "strawberry propagation" asks for "Propagate strawberries in May ...", not for
+    A text of fewer than ENTRY_WORDS_MIN words is no entry. Nor is a text if another one, of more words than the heads,
+    has more heads among its first words: "strawberry propagation" asks for "Propagate strawberries in May ...", not for
     "Strawberry is harmless ...", and "port of the database" for "database.port = 4154".
     """
     if not heads:
@@ -249,9 +245,9 @@ def reorder_by_word_runs(best: Best, *, runs: WordRuns, weight: float) -> Ranked
 
     A run is a sequence of adjacent words of the query, at least `RUN_WORDS_MIN` of them and not all function words.
     Between two runs, words may differ, as in a quotation from memory or in the values of an error message. If the query
-    is a question, the questions in a text are not read: they hold the query's words, but not its answer. Nor does a
-    text count that has another number beside a run: "the bake sale for year 7" if the question is about year 3. Scores
-    below 0 stay. BM25 does not see the order of words.
+    is a question, the questions in a text are not read: they hold the query's words, but not its answer. And r(i) is 0
+    if another number stands beside a run: "the bake sale for year 7" if the question is about year 3. Scores below 0
+    stay. BM25 does not see the order of words.
     """
     may_hold = near_best(best.pool.lexical, best.rows, RUN_HOLDING_SHARE).tolist()
     r = np.array([runs.share_in(text) if may else 0.0 for text, may in zip(best.texts, may_hold, strict=True)])
@@ -272,16 +268,16 @@ class WordRuns:
         """All sequences of `RUN_WORDS_MIN` adjacent words, by the index of their first word."""
         self._any_run = any(map(_has_content, sequences))
         self._held_min = max(HELD_MIN, SHARE_MIN * len(words))
-        self._asks = is_question(query)
+        self._is_question = is_question(query)
 
     def __bool__(self) -> bool:
-        """Whether a text may hold enough of the query."""
+        """Whether the query has enough words for some text to get r(i) > 0."""
         return self._any_run and len(self._words) >= HELD_MIN
 
     def share_in(self, text: str) -> float:
         """r(i) of a text, 0..1, by the formula of `reorder_by_word_runs`."""
         text = text[:RUN_CHARACTERS_MAX]
-        if self._asks and "?" in text:
+        if self._is_question and "?" in text:
             text = " ".join(sentence for sentence in SENTENCE_END.split(text) if not sentence.endswith("?"))
         words = words_in(text)
         if self._most_held(spaced(words)) < self._held_min:
@@ -291,7 +287,7 @@ class WordRuns:
         if sum(len(places.get(word, ())) for word in words) > PAIRS_MAX:
             return 0.0
         runs = [run for run in matcher.get_matching_blocks() if run.size >= RUN_WORDS_MIN]
-        if self._asks and any(self._other_number_beside(run, words) for run in runs):
+        if self._is_question and any(self._other_number_beside(run, words) for run in runs):
             return 0.0
         held = sum(run.size for run in runs if _has_content(self._words[run.b : run.b + run.size]))
         return held / len(self._words) if held >= self._held_min else 0.0
@@ -304,7 +300,7 @@ class WordRuns:
         return any(one.isdecimal() and other.isdecimal() and one != other for one, other in beside)
 
     def _most_held(self, joined: str) -> int:
-        """An upper bound of h(i): number of words in the runs that a text holds in any order. h(i) takes longer."""
+        """An upper bound of h(i) that is faster: number of words in the runs that a text holds in any order."""
         starts = [at for at, sequence in enumerate(self._sequences) if sequence in joined]
         return len({at + nth for at in starts for nth in range(RUN_WORDS_MIN)})
 

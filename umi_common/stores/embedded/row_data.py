@@ -43,10 +43,9 @@ from umi_common.types import Chunk, TimeRange
 log = logging.getLogger("umi")
 
 SAVE_EVERY = 50_000
-"""The arrays are saved when the number of rows added or removed since the last save reaches the sum of this and an
-eighth of the store's rows. After a crash, opening the store reads the unsaved rows from the ledger: under 1 s for
-50,000. A read-only store, which saves nothing, keeps the metadata of at most so many later rows as JSON; then it makes
-the columns."""
+"""The arrays are saved when this number of rows, plus an eighth of the store's rows, were added or removed since the
+last save. After a crash, opening the store reads the unsaved rows from the ledger: under 1 s for 50,000. A read-only
+store saves nothing; when it has more unsaved rows than this, it makes metadata columns of their JSON."""
 CHUNKS_CACHED = 16_384
 """Largest number of cached chunks. A search reads some 50 chunks, which takes a tenth of its time if none is cached."""
 CACHED_CHARACTERS_MAX = 8_192
@@ -74,7 +73,7 @@ class StoreSnapshot:
     row_data: RowData
     """The object whose arrays the fields above are views of; later writes append rows to these arrays."""
     columns: MetadataColumns | None = None
-    """The metadata by which `mask` evaluates a filter; set by `with_columns`."""
+    """The metadata by which `mask` evaluates a filter; None: `with_columns` was not called."""
 
     def with_columns(self, keys: Set[str]) -> StoreSnapshot | None:
         """This snapshot, able to evaluate a filter on these keys; None: see `LazyData.columns_at`."""
@@ -112,7 +111,7 @@ class LazyData:
         self._ledger, self._analyzer = ledger, analyzer
         self._chunks: LruCache[int, Chunk] = LruCache(CHUNKS_CACHED)
         self._lock = threading.Lock()
-        """Held while names or metadata columns are made, or get new rows, so that they miss none."""
+        """Held while names or metadata columns are made or get new rows, so that no row is missed."""
         self._rows = rows
         self._metadata: UnreadColumns | MadeColumns | None = metadata
         """Unread until a filter needs them; None: they must be read from the ledger."""
@@ -169,7 +168,7 @@ class LazyData:
         return None if mark.seq < made.mark.seq or mark.deletion < made.mark.deletion else made.columns
 
     def read_columns(self, keys: Set[str]) -> None:
-        """Make the metadata columns, unless those of these keys were made. A snapshot keeps the columns it has."""
+        """Make the metadata columns, unless those of these keys were made. Snapshots keep their columns."""
         with self._lock:
             self._use_unread()
             columns = self.columns
@@ -177,7 +176,7 @@ class LazyData:
                 self._metadata = self._ledger.retry_read(self._columns_of_ledger)
 
     def _use_unread(self) -> None:
-        """Make columns of `UnreadColumns`; if that fails, they must be read from the ledger."""
+        """Make columns of `UnreadColumns`; if these have too many keys, columns must be read from the ledger."""
         unread = self._metadata
         if isinstance(unread, UnreadColumns):
             columns = unread.read()
@@ -217,9 +216,9 @@ class RowData:
         ledger: Holds all chunks.
         directory: The directory in which the arrays are saved; None: they are not saved.
         analyzer: Settings of the lexical index.
-        fresh: Give the rows new numbers and index every text, even if there are saved arrays.
-        indexed: A snapshot whose lexical index is used if it is of the ledger's last commit, so that only rows of
-            removed chunks are dropped, and no text is analysed again.
+        fresh: Read all rows from the ledger, and number them anew, even if there are saved arrays.
+        indexed: Given with `fresh` only: a snapshot. If it is of the ledger's last commit, its lexical index is taken
+            over without its removed rows, so that no text is analysed again.
     """
 
     def __init__(
@@ -243,7 +242,10 @@ class RowData:
             if restored is None:
                 change = ledger.changes(connection, None)
                 assert change is not None  # it may be None only for the changes after a mark
-                metadata = None if directory is None or ledger.read_only else UnreadColumns(change.mark)
+                saves = (
+                    directory is not None and not ledger.read_only
+                )  # else the JSON of all rows would only use memory
+                metadata = UnreadColumns(change.mark) if saves else None
             else:
                 change, metadata = restored
             self._mark, self._rows = change.mark, self.table.snapshot()
@@ -300,27 +302,27 @@ class RowData:
         be built again. An error of the lexical index only sets `lexical_fault`, because searches work without it.
 
         Args:
-            index: Holds the texts of the change already, in the same order, among dead rows; this has no rows yet.
+            index: For the first rows only: an index whose living rows are the chunks of the change, in the same order.
         """
         dead = self._rows.rows_of_seqs(change.deleted)
-        rows, now = self.table.replace(dead, change.heads)
+        added, rows = self.table.replace(dead, change.heads)
         if not len(self._vectors.view):
             self._vectors = VectorRows.of(change.vectors)  # the first vectors set the dimension
-        elif len(rows):
+        elif len(added):
             self._vectors.extend(change.vectors)
         if self.lexical_fault is None:
-            self._unsaved += len(dead) + len(rows)
+            self._unsaved += len(dead) + len(added)
             try:
                 if index is None:
-                    sources = now.source[rows].tolist()
-                    self._index.update(rows.tolist(), change.texts, sources, removed=dead.tolist())
+                    sources = rows.source[added].tolist()
+                    self._index.update(added.tolist(), change.texts, sources, removed=dead.tolist())
                 else:
-                    self._index = index.without_dead_rows(now.source)
+                    self._index = index.without_dead_rows(rows.source)
             except Exception as error:
                 log.exception("the lexical index failed; searches go on without it until repair()")
                 self.lexical_fault = f"{type(error).__name__} while indexing"
-        self.lazy.add(change, rows, now)
-        self._mark, self._rows = change.mark, now
+        self.lazy.add(change, added, rows)
+        self._mark, self._rows = change.mark, rows
         return self.snapshot
 
     @property
@@ -351,15 +353,13 @@ class RowData:
         return self.lazy.columns
 
     def save(self, *, always: bool) -> None:
-        """Save all arrays if rows changed; unless `always`, only after as many changes as SAVE_EVERY says.
-
-        If they cannot be saved, a warning is logged.
-        """
+        """Save all arrays if rows changed; unless `always`, only after as many changes as SAVE_EVERY says. If they
+        cannot be saved, a warning is logged."""
         least = 1 if always else SAVE_EVERY + len(self.table) // 8
         if self._directory is None or self.lexical_fault is not None or self._unsaved < least:
             return
         rows = self._rows
-        # `rows.ids` may be longer: it may already hold the ids of later rows.
+        # `rows.ids` may already hold the ids of later rows.
         ids = [id if alive else "" for id, alive in zip(rows.ids, rows.alive.tolist(), strict=False)]
         facts: dict[str, Any] = {"ids": ids}
         arrays = {name: np.where(rows.alive, getattr(rows, name), MISSING) for name in ("position", "time")}

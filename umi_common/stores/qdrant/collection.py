@@ -21,18 +21,16 @@ from umi_common.stores.qdrant.statistics import CachedStatistics
 FORMAT = 1
 """Version of the format of stored settings and points."""
 AVERAGE_LENGTH = 64.0
-"""Average length of a text, in terms, for the sparse values of points: longer than a chat message, shorter than a
-passage. Only the choice of candidates depends on it; scores use the true average. Measured in docs/scale.md."""
+"""Average length of a text, in terms, that the sparse values of points assume: longer than a chat message, shorter than
+a passage. Only the choice of candidates depends on it; scores use the true average. Measured in docs/scale.md."""
 K1_MIN = 0.1
-"""Smallest k1 for the sparse values of points. With k1 = 0 no term frequency could be computed back from them."""
+"""Smallest k1 for the sparse values of points. With k1 = 0, they would not tell the term frequencies."""
 MADE_WITH = ("format", "embedder", "dimension", "analyzer", "terms")
 """Names of the stored settings that must equal those of the caller. "terms" is the analyzer's fingerprint."""
 _TENANT_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 """A valid tenant key. Qdrant would read other characters as parts of a path."""
-_INTEGERS = ("position", "time", "draw", "source_draw")
-"""Payload fields, described in `points`, with an index of integers."""
-_KEYWORDS = ("source", "facts")
-"""Payload fields with an index of strings."""
+_INTEGER_FIELDS, _STRING_FIELDS = ("position", "time", "draw", "source_draw"), ("source", "facts")
+"""Payload fields, described in `points`, that have an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +48,15 @@ class OpenCollection:
     search_params: Any
     """`models.SearchParams` of the dense arm; None: the server's defaults."""
     made_with: Mapping[str, Any]
-    """The settings named in MADE_WITH, as they were when the collection was opened."""
+    """The stored settings named in MADE_WITH, as of the opening."""
     statistics: CachedStatistics = field(default_factory=CachedStatistics)
 
     def check(self, settings: Mapping[str, Any] | None) -> None:
         """Raise if the collection was made again since it was opened.
 
         Raises:
-            NotAStore: If `settings`, the collection's present settings, is None.
-            ReindexRequired: If `settings` differ from `made_with`.
+            NotAStore: If `settings`, which the collection has now, is None.
+            ReindexRequired: If `settings` differs from `made_with`.
         """
         name = self.connection.collection
         if settings is None:
@@ -101,14 +99,14 @@ def open_collection(
         _create(connection, embedder, options)
     settings = _stored_settings(connection)
     if settings is None and _is_empty(connection):
-        settings = _settings(embedder, UmiConfig() if config is None else config)
+        settings = _new_settings(embedder, UmiConfig() if config is None else config)
         connection.upsert([models().PointStruct(id=SETTINGS, vector={}, payload=settings)])
     elif settings is None:
         settings = _stored_settings(connection)  # another process may have written them since the first attempt
     if settings is None:
         raise NotAStore(f"collection {connection.collection!r} was not made by umi; name another, and let umi make it")
     if not connection.is_local:  # local mode has no payload indexes
-        _index(connection, tenants, ordered)
+        _create_indexes(connection, tenants, ordered)
     return _opened(connection, settings, embedder, config, tuple(tenants), search_params)
 
 
@@ -120,6 +118,7 @@ def chunks_alone(condition: Any = None) -> Any:
 
 
 def settings_request() -> Any:
+    """A query for the point with the settings, for a batch of queries."""
     m = models()
     return m.QueryRequest(filter=m.Filter(must=[m.HasIdCondition(has_id=[SETTINGS])]), limit=1, with_payload=True)
 
@@ -146,10 +145,11 @@ def _create(connection: Connection, embedder: Embedder, options: Mapping[str, An
             raise
 
 
-def _index(connection: Connection, tenants: Sequence[str], ordered: Sequence[str]) -> None:
+def _create_indexes(connection: Connection, tenants: Sequence[str], ordered: Sequence[str]) -> None:
     m = models()
     kind = m.PayloadSchemaType
-    schemas: dict[str, Any] = dict.fromkeys(_INTEGERS, kind.INTEGER) | dict.fromkeys(_KEYWORDS, kind.KEYWORD)
+    schemas: dict[str, Any] = dict.fromkeys(_INTEGER_FIELDS, kind.INTEGER)
+    schemas |= dict.fromkeys(_STRING_FIELDS, kind.KEYWORD)
     for key in ordered:
         schemas |= {f"numbers.{hashed(key)}": kind.FLOAT, f"texts.{hashed(key)}": kind.INTEGER}
     for key in tenants:
@@ -174,7 +174,7 @@ def _is_empty(connection: Connection) -> bool:
     return ours and not connection.call("count", exact=True).count
 
 
-def _settings(embedder: Embedder, config: UmiConfig) -> dict[str, Any]:
+def _new_settings(embedder: Embedder, config: UmiConfig) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "embedder": embedder.name,
@@ -188,11 +188,8 @@ def _settings(embedder: Embedder, config: UmiConfig) -> dict[str, Any]:
 
 
 def _analyzer(config: AnalyzerConfig) -> Analyzer:
-    """The analyzer of all texts and queries.
-
-    For the language "auto" it is the analyzer of English, because one sparse query vector is compared with the texts of
-    all languages.
-    """
+    """The analyzer of all texts and queries. For the language "auto" it is that of English, because one sparse query
+    vector is compared with the texts of all languages."""
     analyzer = Analyzer(config)
     return analyzer.of_language(analyzer.languages[0])
 
@@ -224,7 +221,7 @@ def _opened(
             f"collection {name!r} was made with embedder {model!r} ({dim} dimensions), not {embedder.name!r} "
             f"({embedder.dim}); open it with {model!r}, or add everything to a new collection"
         )
-    chosen = config or UmiConfig()
+    chosen = UmiConfig() if config is None else config
     if "analyzer" not in chosen.model_fields_set:
         chosen = chosen.replaced(analyzer=known)
     analyzer = _analyzer(chosen.analyzer)
