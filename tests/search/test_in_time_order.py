@@ -660,3 +660,54 @@ def test_a_count_of_texts_is_removed_from_a_query_but_no_length_of_time(query, w
 )
 def test_a_query_may_say_how_to_sort(query, asked):
     assert time_order(query) == asked
+
+
+def first_of(texts, query):
+    """The best text for a query; the texts, oldest first, are a day apart."""
+    with HybridStore.open() as store:
+        store.add(Chunk(text, text, event_time=NOW - timedelta(days=len(texts) - at)) for at, text in enumerate(texts))
+        return DualRetriever(store).search(query, now=NOW).ids[0]
+
+
+@pytest.mark.parametrize("query", ["Anna's first car", "Anna first car", "what kind was Anna's first car?"])
+def test_a_text_that_says_first_itself_comes_before_older_texts_with_the_other_words(query):
+    said = "Anna's first car was a red Golf that she got at 18."
+    others = [
+        "Anna's car broke down near Ulm.",
+        "Anna took the car to Rome.",
+        "Anna sold the car.",
+        "Anna parks the car.",
+    ]
+    assert first_of([*others, said, "The weather is nice."], query) == said
+
+
+@pytest.mark.parametrize("count", [3, 5, 7])
+@pytest.mark.parametrize("query", ["which plan has the first {} repairs free?", "first {} repairs free of charge"])
+def test_a_count_that_texts_hold_is_found_and_is_no_number_of_texts(query, count):
+    plans = [f"The first {each} repairs are free of charge under this plan." for each in (7, 5, 3)]
+    plans += ["Repairs are free of charge under plan Diamond."]
+    assert first_of(plans, query.format(count)) == f"The first {count} repairs are free of charge under this plan."
+
+
+@pytest.mark.parametrize("parcel", [30, 31, 32, 33, 34])
+def test_a_number_before_first_is_no_count(parcel):
+    forms = "Parcel {} scanned in {}.", "{1}: parcel {0} scanned, delayed by snow, next truck at noon."
+    cities = ("Graz", "Linz", "Wels")
+    scans = [forms[at % 2].format(30 + at % 5, f"{cities[at % 3]} {at // 5}") for at in range(60)]
+    assert first_of(scans, f"where was parcel {parcel} first scanned?") == scans[parcel - 30]
+
+
+@pytest.mark.parametrize("query", ["current balance of the {} account", "what is the balance of {} now?"])
+def test_of_many_records_on_a_present_state_the_latest_comes_first(query):
+    names, notes = ("Acme", "Bolt", "Corvo", "Dunlin"), ("", "see file 7, ", "paid late, reminder sent twice, ")
+    records = [f"{names[at % 4]} account: {notes[at % 3]}balance {at * 37 % 991} EUR." for at in range(120)]
+    for at, name in enumerate(names):
+        assert first_of(records, query.format(name)) == records[116 + at]
+
+
+@pytest.mark.parametrize("name", ["Ann", "Ben", "Dan"])
+def test_a_name_that_is_a_function_word_of_another_language_tells_series_apart(name):
+    names, forms = ("Ann", "Ben", "Dan"), ("{} visited the dentist on day {}.", "Dentist: visit of {} for {} minutes.")
+    visits = [forms[at % 2].format(names[at % 3], at) for at in range(30)]
+    assert first_of(visits, f"last dentist visit of {name}") == visits[27 + names.index(name)]
+    assert first_of(visits, f"first dentist visit of {name}") == visits[names.index(name)]

@@ -13,7 +13,7 @@ from umi_common.pool import CHUNKS_WITH_TIME, NOT_RANKED, Floats, Pool
 from umi_common.protocols import Probe, RecallRequest, Store
 from umi_common.query.rewriting.rewrite import Rewrites
 from umi_common.query.routing import Decision, route, weigh_evidence
-from umi_common.query.time.find import TimeOrder, When, time_order
+from umi_common.query.time.find import TimeOrder, When, time_order, without_count
 from umi_common.query.time.stated import written
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
 from umi_common.runtime.losses import log_bug, warn_once
@@ -187,7 +187,7 @@ def _with_more_in_time_order(search: Search, recalled: Recalled, order: TimeOrde
     limited = replace(request, time_range=beyond, strategy="text")
     by_time = replace(search, request=limited, components=replace(search.components, config=config))
     with search.trace.stage("recall ties") as facts:
-        (outcome,) = yield (_ask_store(by_time, [Probe(request.searched)], depth=depth),)
+        (outcome,) = yield (_ask_store(by_time, [Probe(without_count(request.searched))], depth=depth),)
         found = _pool_of(outcome, limited)
         missing = sorted(set(found.ids_at(np.flatnonzero(comparable(found, several)))).difference(pool.ids))
         facts.update(found=len(missing))

@@ -29,7 +29,6 @@ from umi_common.protocols import OnStage, Store, Strategy, chunk_passes
 from umi_common.query.followups import follow_up
 from umi_common.query.frames import without_frame
 from umi_common.query.questions import Exclusion, exclusion_in, is_pasted, questions_of, words_around
-from umi_common.query.time.find import without_count
 from umi_common.runtime.losses import warn_once
 from umi_common.types import Chunk, TimeRange, as_utc, utf8_text
 
@@ -174,7 +173,7 @@ class SearchRequest:
         vector = _checked_vector(query_vector)
         by_vector_alone = isinstance(query, str) and not query and strategy == "vector" and vector is not None
         text = "" if by_vector_alone else checked_query(query)
-        whole = without_count(without_frame(text)) if strategy == "hybrid" else text
+        whole = without_frame(text) if strategy == "hybrid" else text
         exclusion = exclusion_in(whole) if strategy == "hybrid" else None
         searched = whole if exclusion is None else exclusion.kept or whole
         questions = questions_of(searched)

@@ -266,10 +266,13 @@ _NOT_TEXTS = (
     r"(?! (?:minute|hour|day|night|week|weekend|month|quarter|year|decade|digit|letter|character|word|name|line|page"
     r"|chapter|section|row|column)s?\b)(?= [^\W\d]{3})"
 )
-_COUNT = re.compile(
-    rf"\b(?:(?P<before>{_ORDER}) {_NUMBER}|(?:top )?{_NUMBER} (?P<after>{_ORDER}))\b{_NOT_TEXTS}", re.IGNORECASE
+COUNT = re.compile(
+    rf"\b(?:(?P<before>{_ORDER}) {_NUMBER}|(?:top |(?<=the )|(?<=my )|(?<=our )){_NUMBER} (?P<after>{_ORDER}))"
+    rf"\b{_NOT_TEXTS}",
+    re.IGNORECASE,
 )
-"""A number of texts that a query asks for: "last 3 invoices", "the five most recent invoices"; not "last 3 weeks"."""
+"""A number of texts that a query asks for: "last 3 invoices", "the five most recent invoices"; not "last 3 weeks", nor
+"parcel 3 first"."""
 
 
 def without_count(query: str) -> str:
@@ -277,7 +280,7 @@ def without_count(query: str) -> str:
 
     The texts do not hold this number, but may hold it as part of a date.
     """
-    return _COUNT.sub(lambda found: found["before"] or found["after"], query)
+    return COUNT.sub(lambda found: found["before"] or found["after"], query)
 
 
 @lru_cache(maxsize=64)

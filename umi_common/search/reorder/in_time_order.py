@@ -12,9 +12,8 @@ the future (`AGE_HOURS_MIN`). If fewer than two different times are compared, th
 
 One of four rules says which candidates are compared, and with which score(i) and weight(i); each is one function:
 
-    _series                     the query asks for the first or the last of several texts ("last 3 invoices to Acme"),
-                                and short candidates hold the same words of it. They get the largest score of a short
-                                candidate, so that time alone decides.
+    _series                     short candidates hold the same words of the query ("last 3 invoices to Acme"). They get
+                                the largest score of a short candidate, so that time alone decides.
     _last_event                 the query asks when something last took place ("when did I last do yoga?")
     _nearly_equal_or_changed    the query asks for the present state ("where do I live now"), which a later change may
                                 replace; it does not hold "last" or "latest", or a word of change ("my new phone")
@@ -29,10 +28,11 @@ from typing import NamedTuple
 import numpy as np
 
 from umi_common.pool import Bools, Floats, Pool
-from umi_common.query.time.find import TimeOrder
+from umi_common.query.time.find import COUNT, TimeOrder
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, Best
 from umi_common.search.reorder.words import TermsOf, content_words, words_in
+from umi_common.stores.lexical.languages import ENGLISH, all_function_words, function_words
 
 SCORE_SHARE, BM25_SHARE = 0.65, 0.8
 """Smallest shares of the largest score and of the largest BM25 of the candidates at which a candidate is compared."""
@@ -40,7 +40,10 @@ EVENT_SCORE_SHARE, EVENT_BM25_SHARE = 0.5, 0.5
 """`SCORE_SHARE` and `BM25_SHARE` for a query that asks when something last took place. They are smaller, because texts
 name an event in many ways ("did yoga", "an hour on the mat")."""
 SERIES, SERIES_OF_ONE_WORD = 3, 5
-"""Smallest number of candidates of a series; the second if they hold only one word of the query, such as "exam"."""
+"""Smallest number of candidates of a series; the second if they hold only one word of the query, such as "exam", or if
+the query asks for the present state."""
+SERIES_BM25_SHARE = 0.6
+"""`BM25_SHARE` for the series of a query that asks for the present state: a state is named in many ways."""
 SERIES_WORDS_SHARE = 0.5
 """Smallest share of the query's words that a series holds: "please list the last 3 invoices to Acme" has four words
 besides "last", of which invoices hold two. A series with a smaller share is mostly about something else."""
@@ -135,11 +138,11 @@ def of_several(query: str, asked: TimeOrder) -> bool:
 
 
 def comparable(pool: Pool, several: bool) -> Bools:
-    """Whether each row of the pool may be compared, by what is known without its text: if the query asks for one of
-    several texts, each short one that holds a term of the query; else each with nearly the largest BM25."""
+    """Whether each row of the pool may be of a series, by what is known without its text: it is short and holds a term
+    of the query; if the query asks for the present state, it also has a large BM25."""
     lexical = pool.lexical[0]
-    near = pool.length <= SERIES_TERMS if several else lexical >= BM25_SHARE * lexical.max(initial=0.0)
-    return np.asarray((lexical > 0) & near, dtype=bool)
+    least = 0.0 if several else SERIES_BM25_SHARE * lexical.max(initial=0.0)
+    return np.asarray((lexical > 0) & (lexical >= least) & (pool.length <= SERIES_TERMS), dtype=bool)
 
 
 def candidates_compared(pool: Pool, several: bool) -> int:
@@ -160,7 +163,7 @@ def reorder_by_time(
     """
     several = of_several(query, asked)
     short = comparable(best.pool, several)[best.rows]
-    series = _series(best, short, query, asked, terms_of) if several else None
+    series = _series(best, short, query, asked, terms_of)
     if series is not None:
         scores = best.scores
         scores[series] = scores[short].max()
@@ -186,15 +189,16 @@ def reorder_by_time(
 def _series(best: Best, short: Bools, query: str, asked: TimeOrder, terms_of: TermsOf) -> Bools | None:
     """Whether each candidate is of the series: the short candidates that hold the same words of the query as the one
     that holds the most of them. None: these words or these candidates are too few."""
+    several = of_several(query, asked)
     words, held = _words_held(best, query, terms_of)
     if asked == "latest" and _LAST_TIME.search(query):
         done = short & [_took_place(chunk.text) for chunk in best.chunks]
         short = done if 2 * done.sum() >= short.sum() else short  # most plan: "due" is a word of every invoice
     most = max((held[at] for at in best.order if short[at]), key=len, default=frozenset[str]())
     series = np.asarray(short & [each == most for each in held], dtype=bool)
-    if not most or len(most) < SERIES_WORDS_SHARE * len(words):
+    if len(most) < max(1 if several else 2, SERIES_WORDS_SHARE * len(words)):  # "where do I live": one word
         return None
-    return series if series.sum() >= (SERIES if len(most) > 1 else SERIES_OF_ONE_WORD) else None
+    return series if series.sum() >= (SERIES if several and len(most) > 1 else SERIES_OF_ONE_WORD) else None
 
 
 def _took_place(text: str) -> bool:
@@ -203,13 +207,24 @@ def _took_place(text: str) -> bool:
 
 
 def _words_held(best: Best, query: str, terms_of: TermsOf) -> tuple[set[str], list[frozenset[str]]]:
-    """The beginnings of the query's content words, without `_ORDER_WORDS`; those that each candidate's text holds."""
-    words = [word for word in content_words(query) if word not in _ORDER_WORDS]
-    begun = {word[: min(map(len, [word, *terms_of(word)]))] for word in words}
+    """The beginnings of the query's content words, without counts and `_ORDER_WORDS`; those that each candidate's text
+    holds. A text with an order word, or the count, before such a word ("Anna's first car was a Golf") holds one more.
+
+    If the query has an English order word, a word of over two letters that is a function word of another language only
+    is a content word, too: it may be a name, such as Ben.
+    """
+    uncounted = COUNT.sub(" ", query)
+    order = _ORDER_WORDS.intersection(words_in(query))
+    others = function_words([ENGLISH]) if order else all_function_words()
+    words = {*content_words(uncounted), *(word for word in words_in(uncounted) if len(word) > 2 and word not in others)}
+    begun = {word[: min(map(len, [word, *terms_of(word)]))] for word in words - _ORDER_WORDS}
     if not begun:
         return begun, [frozenset()] * len(best.rows)
-    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(map(re.escape, begun), reverse=True))})")
-    return begun, [frozenset(pattern.findall(text.lower())) for text in best.texts]
+    word = "|".join(sorted(map(re.escape, begun), reverse=True))
+    named = "|".join([count[0].lower() for count in COUNT.finditer(query)] or order) or "(?!)"
+    begins, begins_named = re.compile(rf"(?<!\w)(?:{word})"), re.compile(rf"\b(?:{named}) (?:{word})")
+    texts = [text.lower() for text in best.texts]
+    return begun, [frozenset(begins.findall(text) + begins_named.findall(text)) for text in texts]
 
 
 def _nearly_equal(best: Best, weight: float) -> _Compared:
