@@ -99,6 +99,35 @@ def test_a_function_named_with_its_module_is_found_where_it_is_defined(question)
 
 
 @pytest.mark.parametrize(
+    ("query", "right"),
+    [
+        ("DATABASE_URL", "DATABASE_URL: address of the database, such as postgres://host/name. Required."),
+        ("what is max_retries?", "max_retries: number of retries of a call, default 3."),
+        ("config.yaml", "config.yaml\nthe settings of the server"),
+        ("what does fs.exists do?", "### `fs.exists(path, callback)`\n\nTests whether the path exists."),
+        ("fn key stuck", "The fn key locks when you press Esc with it; the lock light turns on."),
+    ],
+)
+def test_a_setting_is_not_hidden_by_a_shell_that_exports_it_nor_a_name_by_prose_or_code_with_a_keyword(query, right):
+    texts = [
+        right,
+        "Quick start\n\nexport DATABASE_URL=postgres://localhost/app\nmake run",
+        "Deploy\n\nexport DATABASE_URL=postgres://db/app\nsystemctl restart app",
+        "Changes\n\nfunction max_retries was renamed\nclass Foo",
+        "x = Client(max_retries=4)",
+        "See config.yaml for options",
+        "class yaml for parsing",
+        "polyfill.js\nfunction exists(path) { return fs.exists(path) }",
+        "key\nA key opens a door. Keep the key safe.",
+        "Key fobs are at the desk.",
+    ]
+    others = ["Bread is in the kitchen.", "The bus leaves at 9.", "Tom likes chess.", "We saw a film about whales."]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(text, text) for text in (*texts, *others)])
+        assert umi.search(query).ids[0] == right
+
+
+@pytest.mark.parametrize(
     ("line", "name", "defines"),
     [
         ("-C NUM, -NUM, --context=NUM", "--context", True),

@@ -9,6 +9,7 @@ from unicodedata import category, name
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore
+from umi_common.search.reorder.names import codes_held, codes_in
 
 SYLLABLES = ("nat", "ter", "mux", "gor", "pel", "dim", "ral", "vos", "nek", "sin", "tul", "wad")
 NOTES = ("", "", "server port", "port of the service manager", "TCP port service multiplexer", "storage daemon")
@@ -117,3 +118,34 @@ def test_a_town_is_found_by_its_number_of_inhabitants_typed_without_signs(questi
             store.add([Chunk(town, f"{town} ({kind}). Population {population} (2021 census). {notes[at % 4]}")])
         for town, number in [*towns.items()][::9]:
             assert umi.search(question.format(number)).ids[0] == town
+
+
+@pytest.mark.parametrize(("number", "right"), [("80542", "Invoice 80542 of May"), ("12345", "Lot 12345")])
+def test_a_number_as_typed_comes_before_the_same_digits_in_groups_and_before_parts_of_longer_numbers(number, right):
+    texts = ["Invoice 80542 of May", "Order 80,542 EUR total", "Part 80 542 pieces", "Ben +49 30 80 542 11"]
+    texts += ["Lot 12,345", "Lot 12345", "Lot 12 345", "IP 12.345.67.8", "Price 12,345.67 EUR"]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(text, text) for text in texts])
+        assert umi.search(number).ids[0] == right
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("Population 480,542.", True),
+        ("Population 480'542 in 2021", True),
+        ("Population 1 480 542", False),
+        ("Population 1'480'542", False),
+        ("Population 480 542 100", False),
+        ("Population 480,54", False),
+    ],
+)
+def test_digits_in_groups_are_the_whole_number(text, held):
+    _, identifiers = codes_in("population 480542")
+    assert bool(codes_held([text, "other"], identifiers)[0, 0]) == held
+
+
+def test_a_number_of_several_groups_has_one_sign_between_them():
+    _, identifiers = codes_in("9783161484100")
+    texts = ["9,783,161,484,100", "9 783 161 484 100", "9,783 161,484 100"]
+    assert codes_held(texts, identifiers).astype(bool)[:, 0].tolist() == [True, True, False]

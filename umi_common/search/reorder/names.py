@@ -18,7 +18,7 @@ in a text that does not hold the part.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -73,8 +73,12 @@ ACRONYM = re.compile(r"(?<![\w.-])[A-Z]{2,6}(?=s?(?![\w-]|\.\w))")
 """Two to six capital letters; the s of a plural may follow them."""
 KEYWORDS = frozenset(["async", "class", "def", "export", "fn", "func", "function", "pub", "public", "static", "struct"])
 """Words before the name where code defines it, in several programming languages."""
-DEFINITION = re.compile(r"(?<!\S)(?:def|fn|func) ([A-Za-z_]\w{2,})(?!\S)")
-"""A definition without arguments in a query: "def rmtree" is read as "rmtree()"."""
+DEFINITION = re.compile(r"\s*(?:def|func) ([A-Za-z_]\w{2,})\s*")
+"""A query that is a definition without arguments: "def rmtree" is read as "rmtree()"; not "fn key", a key."""
+BY_KEYWORD = 3
+"""`_definition` of a text that defines a name behind one of `KEYWORDS` and before one of `BEHIND_DEFINED`."""
+BEHIND_DEFINED = ("(", "<", ":", "{", " {", "\n")
+"""Signs behind the name where code defines it: "def rmtree(path):", but not "export PATH=" in a shell."""
 BRACKETS = ("[", "(", "{")
 """First signs of a line that shows how a command is called."""
 TEXT_CHARACTERS = 20_000
@@ -130,13 +134,15 @@ class Code(NamedTuple):
     """A code of a query, in the forms in which a text may hold it."""
 
     pattern: re.Pattern[str]
-    digits: tuple[str, ...]
-    """The forms of the first run of digits in the code, a quick test: few texts without the code hold one of them.
-    ("",) if the code has only superscript digits, like "m²"."""
+    digits: str
+    """The first run of digits in the code, a quick test: few texts without the code hold it. "" if the code has only
+    superscript digits, like "m²"."""
+    grouped: Code | None = None
+    """The number of an identifier in groups of three digits, such as "80,542" for "80542"."""
 
     def search(self, text: str) -> re.Match[str] | None:
         """The first match of the code in a text; None: the text does not hold the code."""
-        return self.pattern.search(text) if any(digits in text for digits in self.digits) else None
+        return self.pattern.search(text) if self.digits in text else None
 
 
 def codes_in(query: str) -> tuple[list[Code], list[Code]]:
@@ -162,7 +168,7 @@ def _code(code: str) -> Code:
     any kind or none ("E-1042" finds "e1042"); between two runs of digits it must have one ("10.1" does not find "101").
     The code must not touch another letter or digit, nor continue a number ("10.1" does not find "10.1.2"). A version
     is found with and without its v: "v1.4" finds "1.4", and "1.4" finds "v1.4". A range is found in other forms: "5-10"
-    finds "5 to 10". The number of an identifier is found in groups of three digits, too: "80542" finds "80,542".
+    finds "5 to 10".
     """
     version = VERSION.fullmatch(code)
     parts = LETTERS_OR_DIGITS.findall(version[1] if version else code)
@@ -170,18 +176,23 @@ def _code(code: str) -> Code:
     for before, after in pairwise(parts):
         between_digits = before[-1].isdigit() and after[0].isdigit()
         pattern += (r"[\W_]" if between_digits else r"[\W_]?") + re.escape(after)
-    digits = [next(filter(str.isdecimal, parts), "")]
-    if NUMBER.fullmatch(code):
-        digits += [f"{int(code):,}".replace(",", sign) for sign in GROUP_SIGNS]
-        pattern = f"(?:{'|'.join(map(re.escape, digits))})"
     if RANGE.fullmatch(code):
         pattern = f"(?:{'|'.join([pattern, *ranges_in(code)])})"
     whole = re.compile(rf"(?<![^\W_])(?<!\d[.,:]){pattern}(?![^\W_]|[.,:]\d)", re.IGNORECASE)
-    return Code(whole, tuple(digits))
+    return Code(whole, next(filter(str.isdecimal, parts), ""), _in_groups(code) if NUMBER.fullmatch(code) else None)
+
+
+def _in_groups(number: str) -> Code:
+    """A number in groups of three digits that is no part of a longer number: "80542" finds "80,542", but not "1 80 542"
+    or "80 542 11"."""
+    first, *groups = f"{int(number):,}".split(",")
+    digits = rf"{first}(?P<sign>[{GROUP_SIGNS}])" + "(?P=sign)".join(groups)
+    return Code(re.compile(rf"(?<![^\W_])(?<!\d[{GROUP_SIGNS}:]){digits}(?![^\W_]|[{GROUP_SIGNS}:]\d)"), first)
 
 
 def codes_held(texts: Sequence[str], codes: Sequence[Code]) -> Floats:
-    """(n, C) `earlier_first` of g of C codes in n texts."""
+    """(n, C) `earlier_first` of g of C codes in n texts. If no text holds a code, `Code.grouped` takes its place."""
+    codes = [code.grouped if code.grouped and not any(map(code.search, texts)) else code for code in codes]
     return held_early(texts, codes, lambda text, code: _by_offset(code.search(text)))
 
 
@@ -216,8 +227,9 @@ def with_words_beside(held: Floats, texts: Sequence[str], beside: Sequence[str],
 def program_names_in(query: str) -> list[re.Pattern[str]]:
     """Patterns of the query's command options, calls, and program names of several parts; "-x" and "-X" are two
     options."""
-    query = DEFINITION.sub(r"\1()", query)
+    defined = DEFINITION.fullmatch(query)
     words = [_without_signs(word) for word in query.split() if len(word) <= NAME_LENGTH]
+    words += [f"{defined[1]}()"] if defined else []
     options = [
         re.compile(rf"(?<![\w-]){re.escape(found[1])}(?![\w-])") for found in map(OPTION.fullmatch, words) if found
     ]
@@ -232,7 +244,7 @@ def _held_or_defined(name: str) -> re.Pattern[str]:
         return whole
     # The keyword is looked for behind the name: a pattern that begins with letters is found several times as fast.
     behind = "|".join(rf"(?<=\b{keyword} {last})" for keyword in sorted(KEYWORDS))
-    return re.compile(rf"{last}(?!\w)(?:{behind})|{whole.pattern}", re.IGNORECASE)
+    return re.compile(rf"{last}(?=\s?[(<:{{\n]|\Z)(?:{behind})|{whole.pattern}", re.IGNORECASE)
 
 
 def _without_signs(word: str) -> str:
@@ -280,13 +292,11 @@ def names_defined(texts: Sequence[str], names: Sequence[re.Pattern[str]]) -> Flo
         "    notes.txt"                            "-f notes.txt"
 
     Code defines "shutil.rmtree" by its last part: "def rmtree(path):". If a text defines a name behind one of
-    `KEYWORDS`, texts without a keyword do not define it, because a call may begin a line, too.
+    `KEYWORDS`, only such texts define it, and those
+    with the name in code font: in code, a line may begin with a call, too.
     """
-    defined = g_of_parts(texts, names, lambda text, name: float(any(True for _ in _before_definitions(text, name))))
-    by_keyword = g_of_parts(
-        texts, names, lambda text, name: float(any(map(_ends_in_keyword, _before_definitions(text, name))))
-    )
-    return np.where(by_keyword.any(axis=0), by_keyword, defined)
+    defined = g_of_parts(texts, names, _definition)
+    return (defined > np.where((defined == BY_KEYWORD).any(axis=0), 1, 0)).astype(np.float64)
 
 
 def words_beside_held(texts: Sequence[str], beside: Sequence[str], sources: Ints) -> Floats:
@@ -311,18 +321,16 @@ def words_beside_held(texts: Sequence[str], beside: Sequence[str], sources: Ints
     return np.asarray(1.0 - lacked.max(axis=1, initial=0.0))
 
 
-def _before_definitions(text: str, name: re.Pattern[str]) -> Iterator[str]:
-    """The beginning, up to the name, of each line that defines the name, see `names_defined`."""
-    text = text[:TEXT_CHARACTERS]
+def _definition(text: str, name: re.Pattern[str]) -> float:
+    """How a text defines a name: `BY_KEYWORD`, as a name in code font (2), by another line (1), or not at all (0)."""
+    text, found = text[:TEXT_CHARACTERS], 0
     for match in name.finditer(text):
         before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
         if _may_precede(before, text[match.start()]):
-            yield before
-
-
-def _ends_in_keyword(before: str) -> bool:
-    """Whether the last word before a name is one of `KEYWORDS`; the sign of "def _name" is no word."""
-    return not KEYWORDS.isdisjoint(before.split()[-1:])
+            keyword = not KEYWORDS.isdisjoint(before.split()[-1:])  # the sign of "def _name" is no word
+            by_keyword = keyword and text.startswith(BEHIND_DEFINED, match.end())
+            found = max(found, BY_KEYWORD if by_keyword else 2 if "`" in before else 1)
+    return float(found)
 
 
 def _may_precede(before: str, first_letter: str) -> bool:
