@@ -1,14 +1,37 @@
 """Every error that umi raises on purpose.
 
     UmiError
-    ├── InputError (also ValueError)   EmptyQuery, QueryTooLong, InvalidLimit, InvalidTimeRange, InvalidChunk,
-    │                                  DuplicateId, InvalidVector, FilterError, ConfigError, FileUnreadable,
-    │                                  DatasetError, BudgetError
-    ├── StoreError                     StoreLocked, StoreClosed, StoreForked, StoreReadOnly, StoreMoved, StoreFull,
-    │                                  NotAStore, LedgerDamaged, StoreUnavailable, PartlyWritten, CopyDiffers,
-    │                                  ReindexRequired
-    ├── EmbedderError, IndexUnavailable, SearchUnavailable, SystemFailed
-    └── MissingExtra (also ImportError)
+    ├── InputError (also ValueError)   a wrong argument; the message says how to fix it
+    │   ├── EmptyQuery
+    │   ├── QueryTooLong
+    │   ├── InvalidLimit
+    │   ├── InvalidTimeRange
+    │   ├── InvalidChunk               names the chunk
+    │   ├── DuplicateId                names the ids
+    │   ├── InvalidVector              shape, dimension, NaN or infinity
+    │   ├── FilterError                names the operator or key
+    │   ├── ConfigError                names the field
+    │   ├── FileUnreadable             a file to be indexed; names it
+    │   ├── DatasetError               an evaluation file; names file and line
+    │   └── BudgetError                a token budget is too small for any context
+    ├── StoreError                     a store's directory, file, lock or server
+    │   ├── StoreLocked                in use by another process, or by this one in a conflicting way
+    │   ├── StoreClosed
+    │   ├── StoreForked                used in a child process after a fork
+    │   ├── StoreReadOnly
+    │   ├── StoreMoved                 its directory or file was deleted, renamed or replaced while it was open
+    │   ├── StoreFull                  the disk refused the write
+    │   ├── NotAStore                  the directory holds something other than a store
+    │   ├── LedgerDamaged              the ledger `umi.db`, which cannot be rebuilt, fails its integrity check
+    │   ├── StoreUnavailable           the store's server failed; its own error is the cause
+    │   ├── PartlyWritten              a server stored part of a batch; adding the batch again completes it
+    │   ├── CopyDiffers                a migrated store differs from its source; names chunks
+    │   └── ReindexRequired            made with another embedder, dimension or analyzer
+    ├── EmbedderError                  the model failed; its own error is the cause
+    ├── IndexUnavailable               one index cannot answer; searches continue with the other indexes
+    ├── SearchUnavailable              no arm of the store can answer
+    ├── SystemFailed                   a system that is compared with others failed; names system, dataset and query
+    └── MissingExtra (also ImportError) an optional package is not installed; has the pip line
 
 The error of a backend, such as a database or a model, never reaches the caller by itself: it is the `__cause__` of one
 of these errors.
