@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from umi_common.query.questions import exclusion_in, questions_of
+from umi_common.query.questions import exclusion_in, negation_in, questions_of
 
 MAIL = """Hi Anna,
 
@@ -124,3 +126,32 @@ def test_a_query_excludes_what_it_names_last(query, kept, excluded):
 )
 def test_other_sentences_exclude_nothing(query):
     assert exclusion_in(query) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "kept", "excluded"),
+    [
+        ("villages called Lund that are not in Lower Vale", "villages called Lund", " in Lower Vale"),
+        ("bugs that aren\u2019t assigned to Tom", "bugs", " assigned to Tom"),
+        ("Checkout bugs not assigned to Tom", "Checkout bugs", " assigned to Tom"),
+        ("Export stays blank, not closed or resolved", "Export stays blank,", " closed or resolved"),
+        ("which projects are not on AWS?", "which projects", " on AWS"),
+    ],
+)
+def test_not_excludes_what_it_names_last(query, kept, excluded):
+    assert negation_in(query) == (kept, excluded)
+
+
+@pytest.mark.parametrize(
+    "query", ["file not found", "the wifi is not working", "why does it not work on Linux", "what is not covered?"]
+)
+def test_a_problem_that_is_told_with_not_excludes_nothing(query):
+    assert negation_in(query) is None
+
+
+@pytest.mark.parametrize("query", ["which a" + ".a" * 140, "which " + "is not " * 40, "x not a in " * 26, "a, " * 98])
+def test_an_exclusion_is_looked_for_in_a_few_milliseconds(query):
+    began = time.process_time()
+    assert exclusion_in(query) is None
+    negation_in(query)
+    assert time.process_time() - began < 1

@@ -344,3 +344,9 @@ def test_a_floor_by_its_ordinal_is_found_before_a_floor_with_so_many_people():
         asked = [(club, number) for club in clubs for number in range(1, 9)]
         found = [umi.search(f"how was the floor {number} at the {club} club?").ids[0] for club, number in asked]
         assert found == [f"{club} {number}" for club, number in asked]
+
+
+def test_the_words_that_stand_alone_are_the_same_in_ascii_and_in_other_texts():
+    asked = AskedWords("one pump of floor 19")
+    text = "One pump on the first floor, room 19."
+    assert Words(text, asked).whole == Words(f"{text} é", asked).whole == {"one", "pump", "floor"}

@@ -144,3 +144,34 @@ def test_the_keyword_of_a_program_excludes_nothing(question):
         store.add([Chunk("finally", "In Python, try without except needs finally.")])
         store.add([Chunk(word, f"Python has the statement {word}.") for word in ("for", "while", "with", "del")])
         assert umi.search(question).ids[0] == "right"
+
+
+@pytest.mark.parametrize("question", ["{}s that are not from {}", "which {}s aren't from {}?", "{}s not from {}"])
+def test_records_that_not_excludes_come_last(question):
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for (kind, firm), at in product(product(KINDS, FIRMS), range(4)):
+            store.add([Chunk(f"{kind} {firm} {at}", f"{kind} {7000 + 13 * at} from {firm}, office {at % 5}.")])
+        for kind, firm in product(KINDS, FIRMS):
+            found = {id.rsplit(" ", 1)[0] for id in umi.search(question.format(kind.lower(), firm), limit=8).ids}
+            assert found == {f"{kind} {other}" for other in FIRMS if other != firm}
+
+
+def test_a_text_of_prose_is_found_by_its_negation():
+    texts = {
+        "grapes": "Grapes are toxic to dogs.",
+        "carrots": "Carrots are safe for dogs.",
+        "alps": "Foods of the Alps: cheese, bread and ham.",
+        "euro": "Countries not in the euro area: Sweden, Denmark, Poland.",
+        "in": "Countries in the euro area: Germany, France, Spain.",
+    }
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(id, text) for id, text in texts.items()])
+        assert umi.search("which countries are not in the euro area?").ids[0] == "euro"
+        assert umi.search("which foods are not safe for dogs?").ids[0] != "alps"
+
+
+def test_a_hyphenated_name_is_excluded_as_a_whole():
+    names = ("Ivel-on-Sea", "Upper Ivel", "Ivel Island", "Fort Ivel", "Lake Orrin", "Orrin-on-Sea")
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(name, f"{name}, a place in the north.") for name in names])
+        assert set(umi.search("Ivel but not Ivel-on-Sea", limit=3).ids) == {"Upper Ivel", "Ivel Island", "Fort Ivel"}

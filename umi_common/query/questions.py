@@ -82,13 +82,26 @@ EXCEPT = re.compile(
     re.IGNORECASE,
 )
 """Words before an exception, in a query or a text. The keyword in "try except" and "except block" does not match."""
-_EXCLUSION = re.compile(
-    rf"(?P<kept>(?:[^.?!\n]|\.\b|(?<=\b\w)\.|(?<=\b\w\w)\.)+?),? {EXCEPT.pattern}"
-    rf"(?P<excluded>(?: (?!{_VERB})(?:\w{{1,2}}\.|[^\s.?!,]+(?:\.\b[^\s.?!,]+)*)){{1,8}})[.?!]*",
-    re.IGNORECASE,
-)
+_KEPT = r"(?:[^.?!\n]|\.(?:\b|\B(?<=\w\.)(?<!\w\w\w\.)))"
+"""A character that ends no sentence. A full stop matches in one way only; else "a.a.a.a" takes exponential time."""
+_EXCLUDED = rf"(?P<excluded>(?: (?!{_VERB})(?:\w{{1,2}}\.|[^\s.?!,]+(?:\.\b[^\s.?!,]+)*)){{1,8}})[.?!]*"
+_EXCLUSION = re.compile(rf"(?P<kept>{_KEPT}+?),? {EXCEPT.pattern}{_EXCLUDED}", re.IGNORECASE)
 """A query of one sentence that ends in words of `EXCEPT` and at most eight excluded words, none an auxiliary verb. A
 full stop after one or two letters does not end the sentence: "Dr. Lee", "no. 5". A list with commas does not match."""
+_VERB_NOT = rf"{_VERB}(?:(?<=n['\u2019]t)| not)"
+_NEGATIONS = [
+    re.compile(rf"(?P<kept>{kept}) {negation}{_EXCLUDED}", re.IGNORECASE)
+    for kept, negation in (
+        (rf"(?:which|what) {_KEPT}+?", _VERB_NOT),
+        (rf"{_KEPT}+?,?", rf"(?:that|which|who) {_VERB_NOT}"),
+        (rf"(?:(?!\b{_VERB}){_KEPT})+?", r"not(?= (?:\w+ )?(?:about|at|by|for|from|in|of|on|to|under|with)\b)"),
+        (rf"(?:(?!\b{_VERB}){_KEPT})+,", "not"),
+    )
+]
+"""The same with "not": "which bugs are not assigned to Tom?", "bugs that aren't assigned to Tom", "bugs not assigned to
+Tom", "bugs, not closed". Without a comma, a preposition follows at most one word after "not": a query such as "file not
+found" or "printer not printing" names a problem. Without "which" or "that", no auxiliary verb precedes it: "why does it
+not work on Linux"."""
 _REQUEST = re.compile(r"(?:could|would|will) (?:you|someone|anyone|somebody|anybody)\b", re.IGNORECASE)
 
 
@@ -147,7 +160,7 @@ def exclusion_in(query: str) -> Exclusion | None:
 
     The word "without" excludes nothing: texts that answer "returns without a receipt" contain the word "receipt".
     """
-    query = re.sub(r"[^\S\n]+", " ", query.strip())
+    query = _single_spaced(query)
     found = _EXCLUSION.fullmatch(query) if len(query) <= EXCLUDING_CHARACTERS_MAX else None
     if found is None:
         return None
@@ -155,6 +168,15 @@ def exclusion_in(query: str) -> Exclusion | None:
         return Exclusion(found["kept"], found["excluded"])
     everything = not EVERYTHING.isdisjoint(_WORD.findall(found["kept"].lower()))
     return Exclusion("", found["excluded"]) if everything else None
+
+
+def negation_in(query: str) -> Exclusion | None:
+    """What the word "not" excludes at the end of a query; None if it excludes nothing."""
+    query = _single_spaced(query)
+    if len(query) > EXCLUDING_CHARACTERS_MAX:
+        return None
+    found = next(filter(None, (pattern.fullmatch(query) for pattern in _NEGATIONS)), None)
+    return Exclusion(found["kept"], found["excluded"]) if found and _content(found["kept"]) else None
 
 
 def is_question(query: str) -> bool:
@@ -181,6 +203,10 @@ def _with_subject(sentences: Iterable[str]) -> list[str]:
         if enough and _count(question) >= QUESTION_WORDS_MIN and not _REQUEST.match(question):
             found.append(question)
     return found
+
+
+def _single_spaced(query: str) -> str:
+    return re.sub(r"[^\S\n]+", " ", query.strip())
 
 
 def _content(text: str) -> list[str]:

@@ -28,7 +28,7 @@ from umi_common.pool import Vectors
 from umi_common.protocols import OnStage, Store, Strategy, chunk_passes
 from umi_common.query.followups import follow_up
 from umi_common.query.frames import without_frame
-from umi_common.query.questions import Exclusion, exclusion_in, is_pasted, questions_of, words_around
+from umi_common.query.questions import Exclusion, exclusion_in, is_pasted, negation_in, questions_of, words_around
 from umi_common.runtime.losses import warn_once
 from umi_common.types import Chunk, TimeRange, as_utc, utf8_text
 
@@ -126,6 +126,9 @@ class SearchRequest:
     () if only one arm is searched. If the caller gave the query's vector: (), so that nothing has to be embedded."""
     exclusion: Exclusion | None
     """The parts of the query that say what it asks for and what it excludes; None: it excludes nothing."""
+    negation: Exclusion | None
+    """The same if "not" excludes ("bugs not assigned to Tom"); None if `exclusion` is set. `searched` keeps both parts,
+    because a text may answer the query with its words."""
     words_around: float
     """Words of the query outside its questions, per word of its questions; 0: it has no questions, or only few other
     words."""
@@ -188,6 +191,7 @@ class SearchRequest:
             verbatim=" ".join(questions) or asked,
             questions=variations if searched == whole or vector is not None else (*variations, whole),
             exclusion=exclusion,
+            negation=negation_in(whole) if strategy == "hybrid" and exclusion is None else None,
             words_around=words_around(searched, variations),
             limit=checked_limit(limit),
             deep_search=bool(deep_search) and not by_vector_alone,

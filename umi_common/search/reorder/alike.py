@@ -92,6 +92,8 @@ AMOUNT = re.compile(rf"(?!(?:19|20)\d\d$)\d{{4,}}|\d+(?:{BASE_UNITS})")
 JOINED = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 """A word with all words that hyphens join to it. Underscores and points do not join words: names in code are compared
 by their parts."""
+NEGATED = re.compile(r"(?:\b(?:not|no|never|without)|n['\u2019]t)\b[^.,:;?!\n]*", re.IGNORECASE)
+"""A negation with the words behind it, up to a sign."""
 SENTENCE_END = re.compile(r"[.?!;\n]")
 
 
@@ -140,9 +142,11 @@ class Words:
     def whole(self) -> frozenset[str]:
         text = with_plain_signs(self._text).lower()
         has_joints = "-" in text and any(map(text.__contains__, self._query.joints))
-        if text.isascii() and not has_joints:  # faster than `joined_in`
-            return self._query.joined.intersection(self.sequence)
-        return self._query.joined & joined_in(self._text) if self.sequence else frozenset()
+        if not self.sequence:
+            return frozenset()
+        if text.isascii() and not has_joints:  # faster than `joined_in`; `sequence` has digits in place of number names
+            return self._query.joined.intersection(words_in(self._text))
+        return self._query.joined & joined_in(self._text)
 
     @cached_property
     def firsts(self) -> list[int]:
@@ -258,36 +262,50 @@ def _common(one: Set[Any], other: Set[Any]) -> float:
     return len(one & other) / (min(len(one), len(other)) or 1)
 
 
-def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf) -> RankedPool:
+def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf, only_alike: bool = False) -> RankedPool:
     """The ranking with candidates that hold excluded words moved back.
 
     For "projects but not on AWS", both arms rank texts on projects on AWS first, because these hold most of the query's
     words. A candidate a passes b, which stands directly before a, if lacks(a) contains lacks(b) and is larger, and
     held(a) contains held(b):
 
-        lacks(i)    the set of the excluded words that text i lacks
+        lacks(i)    the set of the excluded words that text i lacks, or holds only behind a negation ("not on AWS")
         held(i)     the set of the words that the query asks for and text i holds
 
     Neither set has function words. A text holds a word if it holds the word itself or its terms. Terms alone would miss
     words of other languages, because a single word is stemmed as English, and a text by the rules of its language. The
     order does not change if a candidate states an exception with an excluded word, as "open daily except Mondays" does:
     the query may ask for that text.
+
+    Args:
+        only_alike: Whether a must also be alike, as by rule 3 at the top of this file, to one of the first `COMPARED`
+            candidates with more excluded words. Otherwise "foods that are not safe for dogs" would find any text on
+            foods before "Grapes are toxic to dogs".
     """
     texts = [text[:CHARACTERS_MAX] for text in best.texts]
     wanted, unwanted = (
         {word: frozenset(terms_of(word)) for word in words_in(text) if word not in all_function_words()}
         for text in (exclusion.kept, exclusion.excluded)
     )
-    after_except = (text[found.end() :] for text in texts for found in EXCEPT.finditer(text))
+    unwanted |= {word: frozenset([word]) for word in joined_in(exclusion.excluded) if "-" in word}
+    after_except = [text[found.end() :] for text in texts for found in EXCEPT.finditer(text)]
     exceptions = " ".join(SENTENCE_END.split(each, maxsplit=1)[0] for each in after_except)
     if _words_held(unwanted, exceptions, terms_of):
         return best.ranked
-    words = [_words_held({**wanted, **unwanted}, text, terms_of) for text in texts]
-    held = [wanted.keys() & own for own in words]
-    lacks = [unwanted.keys() - own for own in words]
+    held = [_words_held(wanted, text, terms_of) for text in texts]
+    lacks = [unwanted.keys() - _words_held(unwanted, NEGATED.sub(" ", text), terms_of) for text in texts]
+    may_pass = [True] * len(texts)
+    if only_alike:
+        asked = AskedWords(f"{exclusion.kept}{exclusion.excluded}")
+        words = [Words(text, asked) for text in texts]
+        first = best.order[:COMPARED]
+        may_pass = [
+            any(lacked > lacks[at] and _alike(own, words[at]) for at in first)
+            for own, lacked in zip(words, lacks, strict=True)
+        ]
 
     def passes(one: int, other: int) -> bool:
-        return lacks[one] > lacks[other] and held[one] >= held[other]
+        return may_pass[one] and lacks[one] > lacks[other] and held[one] >= held[other]
 
     best.facts["holding"] = sum(len(lacked) < len(unwanted) for lacked in lacks)
     return best.in_order(inserted(best.order, passes))
@@ -295,5 +313,5 @@ def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf) -> 
 
 def _words_held(words: Mapping[str, frozenset[str]], text: str, terms_of: TermsOf) -> set[str]:
     """Of `words`, which has the terms by word, the words that the text holds."""
-    text_words, text_terms = set(words_in(text)), frozenset(terms_of(text))
+    text_words, text_terms = {*words_in(text), *joined_in(text)}, frozenset(terms_of(text))
     return {word for word, terms in words.items() if word in text_words or terms <= text_terms}

@@ -118,8 +118,10 @@ def reorder_stages(
             yield ReorderStage("answers", len(first), by_questions, more)
         in_documents = partial(sources.reorder_in_documents, query=request.asked, terms_of=terms_of or words_in)
         yield ReorderStage("documents", CANDIDATES, in_documents)
-    if fusion.alike and request.exclusion is not None and terms_of is not None:
-        exclude = partial(alike.reorder_excluded, exclusion=request.exclusion, terms_of=terms_of)
+    exclusion = request.exclusion or request.negation
+    if fusion.alike and exclusion is not None and terms_of is not None:
+        only_alike = request.exclusion is None
+        exclude = partial(alike.reorder_excluded, exclusion=exclusion, terms_of=terms_of, only_alike=only_alike)
         yield ReorderStage("excluded", CANDIDATES, exclude)
     if latest_or_first is not None:
         in_order = partial(
