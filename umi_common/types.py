@@ -330,10 +330,11 @@ class Degradation:
 
     part: str
     """"embedder", "lexical", "references", "rewriter", "reranker" or "late_interaction"; "relevance": what
-    `min_relevance` is compared with; "period": the search in the period that the query names; "when": no part, but that
-    no chunk lies in this period; "neighbours": the chunks beside a hit, in a context; "arms": the store's scores of
-    chunks that only extra arms found; the store's engine, such as "chroma"; or the name of an extra arm, which the user
-    adds to the arms BM25 and vectors."""
+    `min_relevance` is compared with; "period": the search in the period that the query names; "time order": the search
+    beyond the candidates of a query for the latest or first; "when": no part, but that no chunk lies in this period;
+    "neighbours": the chunks beside a hit, in a context; "arms": the store's scores of chunks that only extra arms
+    found; the store's engine, such as "chroma"; or the name of an extra arm, which the user adds to the arms BM25 and
+    vectors."""
     reason: str
     """Why the part failed, in one line, without the text of the query."""
     consequence: str = ""

@@ -711,3 +711,24 @@ def test_a_name_that_is_a_function_word_of_another_language_tells_series_apart(n
     visits = [forms[at % 2].format(names[at % 3], at) for at in range(30)]
     assert first_of(visits, f"last dentist visit of {name}") == visits[27 + names.index(name)]
     assert first_of(visits, f"first dentist visit of {name}") == visits[names.index(name)]
+
+
+@pytest.mark.parametrize("failing", [2, 3])
+def test_a_store_that_fails_at_the_search_beyond_the_first_candidates_costs_their_order_alone(monkeypatch, failing):
+    lines = [f"auth: error {n} of the gate" for n in range(600)]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(line, line, event_time=NOW - timedelta(hours=600 - n)) for n, line in enumerate(lines))
+        whole = umi.search("the last error of auth", now=NOW)
+        assert "recall ties" in [stage.name for stage in whole.trace.stages]
+        recall, calls = store.recall, []
+
+        def sometimes(*arguments, **options):
+            calls.append(arguments)
+            if len(calls) == failing:
+                raise OSError("the disk is gone")
+            return recall(*arguments, **options)
+
+        monkeypatch.setattr(store, "recall", sometimes)
+        result = umi.search("the last error of auth", now=NOW)
+    assert len(result.hits) == 10
+    assert [loss.part for loss in result.degraded] == ["time order"]

@@ -165,7 +165,8 @@ def from_midnight_utc(period: TimeRange, now: datetime) -> TimeRange:
 
 def _with_more_in_time_order(search: Search, recalled: Recalled, order: TimeOrder) -> Body[Recalled]:
     """The candidates, and further chunks that are later ("latest") or earlier ("first") than most of them; `recalled`
-    itself if there are none, or if less than half of what the lexical arm ranks may be compared by time.
+    itself if there are none, if less than half of what the lexical arm ranks may be compared by time, or if the store
+    fails at one of these two calls.
 
     "The last error of auth" matches thousands of lines equally, and the lexical arm ranks only `recall.depth` of them.
     So it is asked again, for the time beyond the `request.limit` latest or earliest of these. A decay then prefers the
@@ -186,14 +187,23 @@ def _with_more_in_time_order(search: Search, recalled: Recalled, order: TimeOrde
         config = config.replaced(decay={"half_life_hours": age / HALVINGS, "floor": 0.0})
     limited = replace(request, time_range=beyond, strategy="text")
     by_time = replace(search, request=limited, components=replace(search.components, config=config))
+
+    def failed(outcome: CallFailure) -> Recalled:
+        search.trace.failed("time order", outcome.error, "put only the candidates for the query in the order of time")
+        return recalled
+
     with search.trace.stage("recall ties") as facts:
         (outcome,) = yield (_ask_store(by_time, [Probe(without_count(request.searched))], depth=depth),)
+        if isinstance(outcome, CallFailure):
+            return failed(outcome)
         found = _pool_of(outcome, limited)
         missing = sorted(set(found.ids_at(np.flatnonzero(comparable(found, several)))).difference(pool.ids))
         facts.update(found=len(missing))
         if not missing:
             return recalled
         (outcome,) = yield (_ask_again(search, recalled, (), missing),)
+        if isinstance(outcome, CallFailure):
+            return failed(outcome)
     pool = _with_losses(pool, _pool_of(outcome, request))
     return replace(recalled, pool=pool, added_ids=(*recalled.added_ids, *missing))
 

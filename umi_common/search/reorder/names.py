@@ -84,6 +84,8 @@ BRACKETS = ("[", "(", "{")
 TEXT_CHARACTERS = 20_000
 """Number of characters at the beginning of a text that are searched for names. Reading so many takes some 0.2 ms for
 each name."""
+MATCHES_MAX = 100
+"""Largest number of places of a name in a text at which a definition is looked for; some 2 µs each."""
 NAME_LENGTH = 100
 """Largest number of characters of a name that is looked up."""
 SIGNS = r"[\W_]{0,8}"
@@ -192,8 +194,15 @@ def _in_groups(number: str) -> Code:
 
 def codes_held(texts: Sequence[str], codes: Sequence[Code]) -> Floats:
     """(n, C) `earlier_first` of g of C codes in n texts. If no text holds a code, `Code.grouped` takes its place."""
-    codes = [code.grouped if code.grouped and not any(map(code.search, texts)) else code for code in codes]
-    return held_early(texts, codes, lambda text, code: _by_offset(code.search(text)))
+
+    def held_of(codes: Sequence[Code]) -> Floats:
+        return held_early(texts, codes, lambda text, code: _by_offset(code.search(text)))
+
+    held = held_of(codes)
+    grouped = {at: code.grouped for at, code in enumerate(codes) if code.grouped and not held[:, at].any()}
+    if grouped:
+        held[:, list(grouped)] = held_of(list(grouped.values()))
+    return held
 
 
 def _by_offset(match: re.Match[str] | None) -> float:
@@ -292,8 +301,7 @@ def names_defined(texts: Sequence[str], names: Sequence[re.Pattern[str]]) -> Flo
         "    notes.txt"                            "-f notes.txt"
 
     Code defines "shutil.rmtree" by its last part: "def rmtree(path):". If a text defines a name behind one of
-    `KEYWORDS`, only such texts define it, and those
-    with the name in code font: in code, a line may begin with a call, too.
+    `KEYWORDS`, only such texts define it, and those with the name in code font: in code, a line may begin with a call.
     """
     defined = g_of_parts(texts, names, _definition)
     return (defined > np.where((defined == BY_KEYWORD).any(axis=0), 1, 0)).astype(np.float64)
@@ -324,12 +332,13 @@ def words_beside_held(texts: Sequence[str], beside: Sequence[str], sources: Ints
 def _definition(text: str, name: re.Pattern[str]) -> float:
     """How a text defines a name: `BY_KEYWORD`, as a name in code font (2), by another line (1), or not at all (0)."""
     text, found = text[:TEXT_CHARACTERS], 0
-    for match in name.finditer(text):
+    for match in islice(name.finditer(text), MATCHES_MAX):
         before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
         if _may_precede(before, text[match.start()]):
             keyword = not KEYWORDS.isdisjoint(before.split()[-1:])  # the sign of "def _name" is no word
-            by_keyword = keyword and text.startswith(BEHIND_DEFINED, match.end())
-            found = max(found, BY_KEYWORD if by_keyword else 2 if "`" in before else 1)
+            if keyword and text.startswith(BEHIND_DEFINED, match.end()):
+                return float(BY_KEYWORD)
+            found = max(found, 2 if "`" in before else 1)
     return float(found)
 
 
