@@ -143,7 +143,18 @@ def test_not_excludes_what_it_names_last(query, kept, excluded):
 
 
 @pytest.mark.parametrize(
-    "query", ["file not found", "the wifi is not working", "why does it not work on Linux", "what is not covered?"]
+    "query",
+    [
+        "file not found",
+        "the wifi is not working",
+        "why does it not work on Linux",
+        "what is not covered?",
+        "reports not loading in Safari",
+        "laptop not connected to wifi",
+        "reduce function not defined in python",
+        "what is the error when reports do not load in Safari?",
+        "which error appears if Safari is not supported",
+    ],
 )
 def test_a_problem_that_is_told_with_not_excludes_nothing(query):
     assert negation_in(query) is None

@@ -88,20 +88,22 @@ _EXCLUDED = rf"(?P<excluded>(?: (?!{_VERB})(?:\w{{1,2}}\.|[^\s.?!,]+(?:\.\b[^\s.
 _EXCLUSION = re.compile(rf"(?P<kept>{_KEPT}+?),? {EXCEPT.pattern}{_EXCLUDED}", re.IGNORECASE)
 """A query of one sentence that ends in words of `EXCEPT` and at most eight excluded words, none an auxiliary verb. A
 full stop after one or two letters does not end the sentence: "Dr. Lee", "no. 5". A list with commas does not match."""
-_VERB_NOT = rf"{_VERB}(?:(?<=n['\u2019]t)| not)"
+_BE_NOT = r"(?:is|are|was|were)(?:n['\u2019]t| not)"
+_PREPOSITIONS = r"(?:about|at|by|for|from|in|of|on|under|with)"
 _NEGATIONS = [
     re.compile(rf"(?P<kept>{kept}) {negation}{_EXCLUDED}", re.IGNORECASE)
     for kept, negation in (
-        (rf"(?:which|what) {_KEPT}+?", _VERB_NOT),
-        (rf"{_KEPT}+?,?", rf"(?:that|which|who) {_VERB_NOT}"),
-        (rf"(?:(?!\b{_VERB}){_KEPT})+?", r"not(?= (?:\w+ )?(?:about|at|by|for|from|in|of|on|to|under|with)\b)"),
+        (rf"which (?:(?!\b(?:{_VERB}|(?:if|when|because|since)\b)){_KEPT})+?", _BE_NOT),
+        (rf"{_KEPT}+?,?", rf"(?:that|which|who) {_VERB}(?:(?<=n['\u2019]t)| not)"),
+        (rf"(?:(?!\b{_VERB}){_KEPT})+?", rf"not(?= {_PREPOSITIONS}\b)"),
+        (rf"(?=(?:\w+ ){{0,2}}\w{{2,}}s\b)(?:(?!\b{_VERB}){_KEPT})+?", r"not(?= \w+ed (?:to|by)\b)"),  # of several
         (rf"(?:(?!\b{_VERB}){_KEPT})+,", "not"),
     )
 ]
-"""The same with "not": "which bugs are not assigned to Tom?", "bugs that aren't assigned to Tom", "bugs not assigned to
-Tom", "bugs, not closed". Without a comma, a preposition follows at most one word after "not": a query such as "file not
-found" or "printer not printing" names a problem. Without "which" or "that", no auxiliary verb precedes it: "why does it
-not work on Linux"."""
+"""The same with "not": "which bugs are not assigned to Tom?", "bugs that aren't assigned to Tom", "bugs not from Tom",
+"bugs not assigned to Tom", "bugs, not closed". Other queries with "not" name a problem, whose texts hold the words
+behind it: "file not found", "reports not loading in Safari", "laptop not connected to wifi", "what happens when the
+report does not load in Safari?"."""
 _REQUEST = re.compile(r"(?:could|would|will) (?:you|someone|anyone|somebody|anybody)\b", re.IGNORECASE)
 
 
