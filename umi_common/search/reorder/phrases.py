@@ -142,8 +142,10 @@ def words_if_any(text: str, wanted: Sequence[Sequence[str]]) -> str:
         plain = with_plain_signs(text)
         others = " ".join([part for part in plain.split() if not part.isascii()])
         searched = " ".join([plain.lower(), *words_in(others)])
-    held = any(all(map(searched.__contains__, words)) for words in wanted)
-    return spaced(words_in(text)) if held else ""
+    for words in wanted:
+        if all(map(searched.__contains__, words)):
+            return spaced(words_in(text))
+    return ""
 
 
 def phrases_held(texts: Sequence[str], phrases: Sequence[str]) -> Floats:
@@ -156,10 +158,10 @@ def phrases_held(texts: Sequence[str], phrases: Sequence[str]) -> Floats:
 
 def content_phrase_held(texts: Sequence[str], phrase: str) -> Floats:
     """(n, 1) `phrases_held` of a phrase of `content_phrase_in`, in n texts of words without their function words."""
-    words = [f" {word} " for word in phrase.split()]
-    may_hold = [text.split() if all(map(text.__contains__, words)) else [] for text in texts]
-    function_words = all_function_words()
-    return phrases_held([spaced([w for w in held if w not in function_words]) for held in may_hold], [phrase])
+    words, function_words = [f" {word} " for word in phrase.split()], all_function_words()
+    texts = [text if all(map(text.__contains__, words)) else "" for text in texts]  # few texts hold all of them
+    content = [spaced([word for word in text.split() if word not in function_words]) if text else "" for text in texts]
+    return phrases_held(content, [phrase])
 
 
 def holds_all(words: str, keywords: Sequence[str]) -> bool:
