@@ -2,6 +2,7 @@
 
 Python cannot stop a running thread, so a call past its time limit continues in its thread and its result is dropped.
 The thread is a daemon, so the process can end. `ThreadLimiter` limits the number of calls that run in such threads.
+A thread whose call has returned runs a later call, since starting a thread may take .3 ms.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from umi_common.runtime.forks import renew_in_child
 T = TypeVar("T")
 POLL_SECONDS = 0.005
 """Pause between two attempts to start a call while a limiter is full, in seconds."""
+IDLE_SECONDS = 1.0
+"""A thread of a limiter that gets no call for so long ends."""
 
 
 class DeadlineExceeded(Exception):
@@ -41,13 +44,17 @@ class TooManyCalls(Exception):
 
 
 class ThreadLimiter(Executor):
-    """Runs blocking calls, each in a daemon thread of its own, a limited number at a time.
+    """Runs blocking calls in daemon threads, one call in a thread at a time, a limited number at a time.
 
     Args:
         calls_max: Largest number of calls that have not returned, including those past their time limit.
     """
 
     _free: SimpleQueue[None]
+    _calls: SimpleQueue[Callable[[], None]]
+    """Calls for the threads that wait here."""
+    _idle: SimpleQueue[None]
+    """One item for each waiting thread for which no call is on its way."""
     _started: dict[Future[Any], float]
     """The running calls -> `time.monotonic()` at their start."""
 
@@ -56,7 +63,8 @@ class ThreadLimiter(Executor):
         renew_in_child(self, ThreadLimiter._renew)
 
     def _renew(self) -> None:
-        self._free, self._started = free_slots(self._calls_max), {}
+        self._free, self._calls, self._idle = free_slots(self._calls_max), SimpleQueue(), SimpleQueue()
+        self._started = {}
 
     def call(self, function: Callable[[], T], seconds: float) -> T:
         """The result of `function()`; its own exceptions pass through.
@@ -127,13 +135,31 @@ class ThreadLimiter(Executor):
         future.set_running_or_notify_cancel()  # so that it cannot be cancelled
         self._started[future] = time.monotonic()
         context = contextvars.copy_context()  # tracing libraries keep the current span there
-        work = partial(context.run, self._work, partial(function, *args, **kwargs), future)
         try:
-            threading.Thread(target=work, daemon=True, name="umi-timed").start()
+            work = partial(context.run, self._work, partial(function, *args, **kwargs), future)
+            try:
+                self._idle.get_nowait()
+            except Empty:
+                threading.Thread(target=self._serve, args=[[work]], daemon=True, name="umi-timed").start()
+            else:
+                self._calls.put(work)
         except RuntimeError:  # the process cannot start another thread
             self._ended(future)
             raise TooManyCalls from None
         return future
+
+    def _serve(self, calls: list[Callable[[], None]]) -> None:
+        """Run the one call in the list, then further calls, until there is none for IDLE_SECONDS."""
+        while True:
+            if calls:
+                calls.pop()()  # popped, so that the waiting thread does not keep its objects
+                self._idle.put(None)
+            try:
+                calls.append(self._calls.get(timeout=IDLE_SECONDS))
+            except Empty:
+                with suppress(Empty):  # no item: a call for a waiting thread is on its way
+                    self._idle.get_nowait()
+                    return
 
     def _work(self, function: Callable[[], T], future: Future[T]) -> None:
         try:
