@@ -360,15 +360,22 @@ def test_a_folder_that_another_process_writes_is_named_as_the_reason_of_lost_vec
         assert "another process has written to its folder" in result.degraded[0].reason
 
 
-def test_a_write_to_a_full_disk_says_that_the_disk_is_full_and_the_call_completes_it_later(collection):
+@pytest.mark.parametrize(
+    "message",
+    [
+        "error returned from database: (code: 13) database or disk is full",
+        "Error in compaction: Failed to apply logs to the hnsw segment writer",
+    ],
+)
+def test_a_write_to_a_full_disk_says_that_the_disk_is_full_and_the_call_completes_it_later(collection, message):
     upsert = collection.upsert
 
     def refused(**arguments):
-        raise RuntimeError("error returned from database: (code: 13) database or disk is full")
+        raise RuntimeError(message)
 
     with ChromaStore(collection, MODEL) as store:
         collection.upsert = refused
-        with pytest.raises(PartlyWritten, match=r"the disk of its folder is full.*call add\(\) again"):
+        with pytest.raises(PartlyWritten, match=r"check whether their disk is full.*call add\(\) again"):
             store.add([Chunk("new", "The plumber comes on Friday.")])
         collection.upsert = upsert
         store.add([Chunk("new", "The plumber comes on Friday.")])

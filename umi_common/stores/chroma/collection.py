@@ -58,8 +58,8 @@ CALLS_AT_ONCE = 256
 
 STALE = "Error finding id"
 """Part of Chroma's message if a PersistentClient knows a record that another process wrote, but not its vector."""
-DISK_FULL = "disk is full"
-"""Part of Chroma's message if SQLite could not write a page."""
+NOT_WRITTEN = ("disk is full", "Error in compaction")
+"""Parts of Chroma's messages if it cannot write its files. On a full disk most messages are of the second kind."""
 SAMPLES = 3
 """Number of stored texts that are embedded to check that the embedder made the collection's vectors."""
 COSINE_MIN = 0.9
@@ -270,8 +270,8 @@ def _advice(error: Exception) -> str:
             "another process has written to its folder, and a PersistentClient reads the vectors there only once; "
             "restart this process, or use a Chroma server (HttpClient) in both"
         )
-    if DISK_FULL in str(error):
-        return "the disk of its folder is full; free space there"
+    if any(part in str(error) for part in NOT_WRITTEN):
+        return "it could not write its files; check whether their disk is full"
     return "see the cause"
 
 
