@@ -175,3 +175,16 @@ def test_a_hyphenated_name_is_excluded_as_a_whole():
     with HybridStore.open() as store, DualRetriever(store) as umi:
         store.add([Chunk(name, f"{name}, a place in the north.") for name in names])
         assert set(umi.search("Ivel but not Ivel-on-Sea", limit=3).ids) == {"Upper Ivel", "Ivel Island", "Fort Ivel"}
+
+
+def test_a_negation_of_something_else_does_not_make_a_text_lack_what_the_query_excludes():
+    texts = {
+        "falcon": "Project Falcon does not need a reboot and runs on AWS.",
+        "heron": "Project Heron is not finished but it runs on AWS.",
+        "kite": "Project Kite runs on Azure.",
+        "owl": "Project Owl runs on our own servers.",
+        "swan": "Project Swan does not run on AWS.",
+    }
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(id, text) for id, text in texts.items()])
+        assert set(umi.search("projects but not on AWS").ids[:3]) == {"kite", "owl", "swan"}

@@ -92,8 +92,12 @@ AMOUNT = re.compile(rf"(?!(?:19|20)\d\d$)\d{{4,}}|\d+(?:{BASE_UNITS})")
 JOINED = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 """A word with all words that hyphens join to it. Underscores and points do not join words: names in code are compared
 by their parts."""
-NEGATED = re.compile(r"(?:\b(?:not|no|never|without)|n['\u2019]t)\b[^.,:;?!\n]*", re.IGNORECASE)
-"""A negation with the words behind it, up to a sign."""
+NEGATED = re.compile(
+    r"(?:\b(?:not|no|never|without)|n['\u2019]t)\b"
+    r"(?:(?!\b(?:and|but|so|yet|because|while|although|though)\b)[^.,:;?!\n])*",
+    re.IGNORECASE,
+)
+"""A negation with the words that it negates, up to a sign or conjunction: "is not finished | but runs on AWS"."""
 SENTENCE_END = re.compile(r"[.?!;\n]")
 
 
