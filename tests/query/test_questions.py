@@ -136,6 +136,8 @@ def test_other_sentences_exclude_nothing(query):
         ("Checkout bugs not assigned to Tom", "Checkout bugs", " assigned to Tom"),
         ("Export stays blank, not closed or resolved", "Export stays blank,", " closed or resolved"),
         ("which projects are not on AWS?", "which projects", " on AWS"),
+        ("guests who can't eat gluten", "guests", " eat gluten"),
+        ("guests who cannot eat gluten", "guests", " eat gluten"),
     ],
 )
 def test_not_excludes_what_it_names_last(query, kept, excluded):

@@ -188,3 +188,11 @@ def test_a_negation_of_something_else_does_not_make_a_text_lack_what_the_query_e
     with HybridStore.open() as store, DualRetriever(store) as umi:
         store.add([Chunk(id, text) for id, text in texts.items()])
         assert set(umi.search("projects but not on AWS").ids[:3]) == {"kite", "owl", "swan"}
+
+
+@pytest.mark.parametrize("question", ["guests who can't eat gluten", "guests who are not able to eat gluten"])
+def test_a_text_that_says_cannot_comes_before_one_that_says_can(question):
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for text in ("Guest Ann cannot eat gluten.", "Guest Bob can eat gluten.", "Guest Cem can eat nuts."):
+            store.add([Chunk(text, text)])
+        assert umi.search(question).ids[0] == "Guest Ann cannot eat gluten."

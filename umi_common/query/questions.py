@@ -94,7 +94,7 @@ _NEGATIONS = [
     re.compile(rf"(?P<kept>{kept}) {negation}{_EXCLUDED}", re.IGNORECASE)
     for kept, negation in (
         (rf"which (?:(?!\b(?:{_VERB}|(?:if|when|because|since)\b)){_KEPT})+?", _BE_NOT),
-        (rf"{_KEPT}+?,?", rf"(?:that|which|who) {_VERB}(?:(?<=n['\u2019]t)| not)"),
+        (rf"{_KEPT}+?,?", rf"(?:that|which|who) (?:{_VERB}(?:(?<=n['\u2019]t)| not)|can(?:no|['\u2019])t)"),
         (rf"(?:(?!\b{_VERB}){_KEPT})+?", rf"not(?= {_PREPOSITIONS}\b)"),
         (rf"(?=(?:\w+ ){{0,2}}\w{{2,}}s\b)(?:(?!\b{_VERB}){_KEPT})+?", r"not(?= \w+ed (?:to|by)\b)"),  # of several
         (rf"(?:(?!\b{_VERB}){_KEPT})+,", "not"),

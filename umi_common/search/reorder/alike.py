@@ -93,7 +93,7 @@ JOINED = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 """A word with all words that hyphens join to it. Underscores and points do not join words: names in code are compared
 by their parts."""
 NEGATED = re.compile(
-    r"(?:\b(?:not|no|never|without)|n['\u2019]t)\b"
+    r"(?:\b(?:not|cannot|no|never|without)|n['\u2019]t)\b"
     r"(?:(?!\b(?:and|but|so|yet|because|while|although|though)\b)[^.,:;?!\n])*",
     re.IGNORECASE,
 )
