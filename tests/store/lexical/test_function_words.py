@@ -119,6 +119,15 @@ def test_stop_words_of_the_caller_stay_dropped():
     assert scores(index, "the") == [0.0, 0.0]
 
 
+def test_function_words_are_those_of_the_query_or_if_no_text_has_its_language_of_most_texts():
+    index, config = LexicalIndex(Analyzer(AnalyzerConfig())), LexicalConfig(function_word_weight=0.0)
+    assert index._snapshot.weighted_terms("was ist der Garten", config).keys() >= {"ist", "der"}
+    german = [f"das ist die Schule und der Garten, aber nicht das Haus {n}" for n in range(3)]
+    index.update(range(4), [*german, "this is the town that we have seen and the lake"], [-1] * 4)
+    assert index._snapshot.weighted_terms("what is the town that they have", config) == {"town": 1.0}
+    assert index._snapshot.weighted_terms("der Garten", config) == {"gart": 1.0}
+
+
 def test_an_unknown_function_word_lowers_the_coverage_less_than_another_unknown_word():
     index = index_of("boat", "race")
     config = LexicalConfig()

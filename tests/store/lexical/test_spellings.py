@@ -111,6 +111,24 @@ def test_a_word_that_a_text_holds_stands_for_no_other():
         assert [id for id, _ in store.search_lexical("12345x fill3r " + "filler" * 20_000)] == []
 
 
+def test_a_word_typed_without_accents_finds_both_spellings():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add([Chunk(name, f"{name} signed the lease.") for name in ("Muller", "Müller", "Miller")])
+        assert {id for id, _ in store.search_lexical("Muller")} == {"Muller", "Müller"}
+
+
+def test_a_word_that_a_text_spells_with_accents_is_not_taken_for_mistyped():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add([Chunk(name, f"{name} signed the lease.") for name in ("Müller", "Miller")])
+        assert [id for id, _ in store.search_lexical("Muller")] == ["Müller"]
+
+
+def test_a_word_in_every_text_in_two_spellings_is_scored_under_okapi():
+    index = LexicalIndex(Analyzer(AnalyzerConfig()))
+    index.update(range(3), ["cafe or café"] * 3, [-1] * 3)
+    assert len(index.search(["cafe"], k=3, config=LexicalConfig(variant="okapi", epsilon=0.25))) == 1
+
+
 def test_other_scripts_keep_their_marks():
     assert without_accents("किताब") == "किताब"
     assert without_accents("ёлка") == "ёлка"

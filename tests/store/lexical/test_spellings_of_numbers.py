@@ -45,7 +45,7 @@ SAME = {
         "13.23 Uhr",
         "13 Uhr 23",
     ),
-    "time in East Asia": ("13:23", "午後1時23分", "下午1点23分", "13時23分に", "오후 1시 23분"),
+    "time in East Asia": ("13:23", "午後1時23分", "下午1点23分", "下午13点23分", "13時23分に", "오후 1시 23분"),
     "full hour": ("19:00", "7 pm", "19h", "19 Uhr", "1900 hours", "19時から", "下午7点"),
     "half hour": ("7:30", "7時半", "7点半", "7h30", "07:30", "7.30 Uhr"),
     "o'clock": ("7 o'clock", "7 am", "7:00", "7 o’clock"),
@@ -66,6 +66,7 @@ SAME = {
     "screw": ("M8x30", "M8 x 30", "m8 × 30", "M8X30"),
     "three measures": ("20x30x4.5", "20 x 30 x 4,5", "20 by 30 by 4.5"),
     "dose": ("0.5 mg", "500 mcg", "500\u00b5g", "500 \u03bcg", "0,5 mg", "500 micrograms", "500 Mikrogramm"),
+    "part of a millimetre": ("1.5mm", "1.5 mm", "0.15 cm"),
     "height": ("1.96 m", "196 cm", "196cm", "1,96 m", "1.96 metres", "1960 mm", "1,960 millimetres", "196 Zentimeter"),
     "distance": ("5 km", "5,000 m", "5000 metres", "5 kilometers", "5-km", "5 000 m", "5 Kilometern", "cinco: 5 km."),
     "decimetres": ("5 décimètres", "5 decímetros", "50 cm", "500mm", "5dm"),
@@ -97,6 +98,11 @@ def test_each_way_to_write_a_number_shares_a_term_with_every_other(kind: str):
     for one in SAME[kind]:
         for other in SAME[kind]:
             assert {term for term in TERMS(one) if len(term) > 2} & set(TERMS(other)), (one, other)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_word_cut_at_the_end_of_a_line_is_found_whole(end: str):
+    assert set(TERMS("computer")) <= set(TERMS(f"the com-{end}puter of a house"))
 
 
 def test_a_negative_number_with_thousands_is_not_taken_for_a_fraction():
@@ -224,6 +230,36 @@ def test_a_number_before_another_unit_is_no_length_weight_or_volume(text: str):
 )
 def test_a_name_with_a_turkish_i_or_a_long_s_is_read_as_the_same_name(text: str, term: str):
     assert term in TERMS(text)
+
+
+@pytest.mark.parametrize("date", ["3 March 2026", "March 3, 2026", "the 3rd of March 2026"])
+def test_a_date_may_begin_with_its_day_or_its_month(date: str):
+    assert days_in_words(date) == ["2026-03-03"]
+
+
+def test_only_a_date_with_slashes_may_begin_with_the_month():
+    assert {"2023-08-05", "2023-05-08"} <= set(TERMS("5/8/2023"))
+    assert "2023-05-08" not in TERMS("5.8.2023")
+
+
+@pytest.mark.parametrize(("beginning", "number"), [("Part V", "5"), ("$1.5 m", "1500000")])
+def test_a_number_at_the_beginning_of_a_long_text_is_read_as_elsewhere(beginning: str, number: str):
+    assert number in TERMS(f"{beginning} is in the long report about all parts of the work of last year")
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("1960mm", "1960mm"),
+        ("20x30", "20x30"),
+        ("20 × 30 cm", "300mm"),
+        ("20x30cm", "300mm"),
+        ("call 030-1234-5678 or 12 34", "03012345678"),
+        ("5/5/2023", "2023-05-05"),
+    ],
+)
+def test_a_number_counts_once_however_it_is_written(text: str, term: str):
+    assert TERMS(text).count(term) == 1
 
 
 def test_a_month_with_a_long_s_is_read_as_the_same_month():
@@ -360,7 +396,7 @@ def test_the_sides_of_a_size_in_a_query_weigh_as_much_as_a_measure():
     assert weights["1600mm"] == weights["800mm"] == 1.0 > weights["cm"]
 
 
-@pytest.mark.parametrize("number", ["2 x 500 g", "3 x 5", "2 × 1.5 mm²", "1920x1080 px", "2 x 4 more"])
+@pytest.mark.parametrize("number", ["2 x 500 g", "2 x 500 kg", "3 x 5", "2 × 1.5 mm²", "1920x1080 px", "2 x 4 more"])
 def test_a_number_of_things_before_their_measure_is_no_length(number):
     assert not [term for term in TERMS(number) if term.startswith("2000")]
 

@@ -104,6 +104,16 @@ def test_a_mistyped_word_beside_another_one_is_still_corrected():
     assert first("ingestion mena", "Ingestion is eating.") == first("ignestion mean", "Ingestion is eating.")
 
 
+def test_a_word_of_which_a_text_holds_another_form_is_not_taken_for_mistyped():
+    assert first("who bought it", "Ann brought it.") == "Ann brought it."
+    assert first("bought", "Ann brought apples.", "Ann buys apples.") == "Ann buys apples."
+
+
+def test_a_rare_form_counts_less_than_the_frequent_word_as_typed():
+    gave = [f"Ann gave {n}." for n in range(9)]
+    assert first("who gave", "Bob gives 9.", *gave) in gave
+
+
 def test_a_word_is_found_with_accents_although_another_text_joins_it_with_the_next_word():
     with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
         store.add([Chunk("café", "The café opens at noon."), Chunk("joined", "The cafebar is closed.")])

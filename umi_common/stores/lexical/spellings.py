@@ -41,8 +41,8 @@ from umi_common.stores.lexical.languages import ENGLISH, NOT_FOUND, all_function
 from umi_common.stores.lexical.numbers_in_text import days_in_words
 
 SPELLED_TERMS_MAX = 64
-"""A query with more distinct terms than this is not expanded by other spellings; one with more words than this (each
-repetition counts) is not expanded by other forms. Long queries find enough with their words as typed."""
+"""A query with more distinct terms than this is not expanded by other spellings, forms and compounds. Long queries find
+enough with their words as typed."""
 TYPO_LETTERS = range(5, 33)
 """A term that no row holds is corrected, and a word is split as a compound, only if its number of letters is in this
 range."""
@@ -120,15 +120,17 @@ class QueryExpander:
         own = self.analyzer.of_language(language)
         first = own if own in self.analyzers and language != NOT_FOUND else self.analyzers[0]
         weights = self._weights_as_typed(query, first, function_word_weight)
-        forms = self._other_forms(query, first) if self._is_english(first) else {}
-        for term, others in self._compounds(query, first).items():
-            forms.setdefault(term, []).extend(others)
+        is_short, forms = len(weights) <= SPELLED_TERMS_MAX, dict[str, list[str]]()
+        if is_short:
+            forms = self._other_forms(query, first) if self._is_english(first) else {}
+            for term, others in self._compounds(query, first).items():
+                forms.setdefault(term, []).extend(others)
         terms_of_word = _in_other_languages(query, first, self.analyzers, self._heaviest_terms(weights))
         counts = self._counts(chain(*terms_of_word.values(), forms, *forms.values()))
         of_words = [{term: weight for term, weight in weights.items() if term not in terms_of_word}]
         for term, terms in terms_of_word.items():
             word = _Word(term, {each: counts[each] for each in terms})
-            if len(weights) <= SPELLED_TERMS_MAX:
+            if is_short:
                 word = self._with_spellings(query, word, guess=term not in forms)
             of_words.append(self._weights_of_word(weights[term], word))
         expanded = _largest(of_words)
@@ -162,11 +164,9 @@ class QueryExpander:
 
         The other forms are looked up by the word or by its stem, so "runs" has those of "run". If living rows hold the
         word joined with the next or previous one, as "database" for "data base", the joined word counts as a form of
-        the longer of the two (see `_joined`). Empty for a query of more than `SPELLED_TERMS_MAX` words.
+        the longer of the two (see `_joined`).
         """
         forms, words = word_forms(), re.findall(r"\w+", query.lower())
-        if len(words) > SPELLED_TERMS_MAX:
-            return {}
         found: dict[str, list[str]] = {}
         joined = {word: _last_terms(analyzer, wholes) for word, wholes in _joined(words).items()}
         held = self._held(chain(*joined.values()))
@@ -189,7 +189,7 @@ class QueryExpander:
         """
         analyzer = next((each for each in (first, *self.analyzers) if COMPOUNDING.intersection(each.languages)), None)
         words = [word for word in re.findall(r"[^\W\d_]+", normalised(query).lower()) if len(word) > 2]
-        if analyzer is None or len(words) > SPELLED_TERMS_MAX:
+        if analyzer is None:
             return {}
         terms = dict(zip(words, first.stems_of_words(words), strict=True))
         wholes = compounds_of(words, first.stems_of_words, self._held) if analyzer is first else {}
