@@ -92,6 +92,22 @@ def test_replaced_changes_one_field_and_keeps_its_neighbours():
     assert (config.fusion.rrf_k, config.fusion.method, config.mmr.enabled) == (10, "rrf", True)
     with pytest.raises(ConfigError, match="fusion"):
         config.replaced(fusion={"methd": "rrf"})
+    with pytest.raises(ConfigError, match=r"fusoin: .* did you mean fusion\?"):
+        config.replaced(fusoin={"method": "rrf"})
+    with pytest.raises(ConfigError, match=r"UmiConfig\.mmr: expected a dict of settings: enabled, trade_off, pool"):
+        config.replaced(mmr=FusionConfig())
+
+
+def test_a_variable_that_is_no_table_does_not_extend_the_table_of_the_file(monkeypatch, tmp_path):
+    (tmp_path / "umi.toml").write_text('[fusion]\nmethod = "rrf"\n')
+    monkeypatch.setenv("UMI_FUSION", "3")
+    with pytest.raises(ConfigError, match=r"^UMI_FUSION: UmiConfig\.fusion: expected a dict of settings"):
+        UmiConfig.load(tmp_path / "umi.toml")
+
+
+def test_of_several_wrong_settings_the_first_is_named_and_the_others_are_counted():
+    with pytest.raises(ConfigError, match=r"FusionConfig\.dense_weight: .*\(and 1 more\)$"):
+        FusionConfig(dense_weight=-1.0, rrf_k=-1.0)
 
 
 def test_settings_are_frozen():

@@ -459,12 +459,10 @@ class UmiConfig(Frozen):
         Raises:
             ConfigError: If a name or value is wrong.
         """
-        values = self.model_dump(include=self.model_fields_set)  # `checked_live_change` asks which sections were set
+        values = {name: getattr(self, name) for name in self.model_fields_set}  # no other section counts as set
         for name, change in changes.items():
             present = getattr(self, name, None)
-            if isinstance(change, BaseModel):
-                change = change.model_dump()
-            elif isinstance(change, dict) and isinstance(present, BaseModel):
+            if isinstance(change, dict) and isinstance(present, BaseModel):
                 change = {**present.model_dump(), **change}
             values[name] = change
         return type(self)(**values)
