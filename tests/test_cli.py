@@ -50,6 +50,32 @@ def test_eval_prints_umi_beside_its_arms_or_every_figure_as_json(collection):
     assert {row["system"] for row in json.loads(figures.stdout)["rows"]} == {"umi", "lexical arm", "dense arm"}
 
 
+def test_eval_compares_several_configurations_under_the_names_of_their_files(collection, tmp_path):
+    first, second = tmp_path / "first.toml", tmp_path / "second.toml"
+    first.write_text("")
+    second.write_text("[fusion]\nlexical_weight = 1.0\ndense_weight = 0.0\nadaptive = false\n")
+    result = run("eval", collection, "--config", first, "--config", second, "--config", first)
+    assert result.exit_code == 0
+    assert f"{second} against {first}: ndcg@10 " in result.output and " worse of 4, p = " in result.output
+    assert "lexical arm" not in result.output
+    figures = CliRunner().invoke(app, ["eval", str(collection), "-c", str(first), "-c", str(second), "--json"])
+    told = json.loads(figures.stdout)
+    assert {row["system"] for row in told["rows"]} == {str(first), str(second)}
+    assert told["differences"][str(second)]["metric"] == "ndcg@10" and told["differences"][str(second)]["queries"] == 4
+
+
+def test_eval_lists_all_misses_with_their_ranks_as_json(collection):
+    (folder,) = collection.iterdir()
+    filler = [{"_id": f"f{at}", "text": f"Ann: I adopted grey cat number {at}."} for at in range(30)]
+    with (folder / "corpus.jsonl").open("a") as corpus:
+        corpus.write("\n" + "\n".join(map(json.dumps, filler)))
+    with (folder / "qrels.tsv").open("a") as judged:
+        judged.write("".join(f"\nq1\tf{at}\t1" for at in range(30)))
+    assert "more; --json has every rank" in run("eval", collection).output
+    misses = json.loads(CliRunner().invoke(app, ["eval", str(collection), "--json"]).stdout)["misses"]
+    assert len(misses) >= 20 and {"id", "query", "rank", "elsewhere"} == set(misses[0])
+
+
 def test_tune_writes_settings_that_umi_loads(collection, tmp_path):
     result = run("tune", collection, "--trials", 2, "--out", tmp_path / "umi.toml")
     assert result.exit_code == 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json as json_format
 import sys
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +17,10 @@ from umi_common.errors import ConfigError
 from umi_common.explain import one_line
 
 if TYPE_CHECKING:
-    from umi_common.evaluation import SystemComparison
+    from collections.abc import Mapping, Sequence
+
+    from umi_common.evaluation.compare import Failure
+    from umi_common.evaluation.significance import Difference
 
 QuestionOption = Annotated[str | None, typer.Option("--question", "-q", help="Asked instead of the demo's questions.")]
 DirectoryOption = Annotated[Path, typer.Option("--directory", "-d", help="Folder for the demo's index.")]
@@ -26,6 +30,14 @@ FolderArgument = Annotated[
 PlotOption = Annotated[Path | None, typer.Option("--plot", help="File for a picture of the result (PNG, SVG or PDF).")]
 ResumeOption = Annotated[
     Path | None, typer.Option("--resume", help="File for finished runs; runs that it holds are not repeated.")
+]
+ConfigsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--config",
+        "-c",
+        help="File with settings (TOML); variables UMI_* override it. If given several times, the files are compared.",
+    ),
 ]
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="File for the best settings (TOML).")]
 TrialsOption = Annotated[int, typer.Option("--trials", min=1, help="Number of combinations of settings to try.")]
@@ -40,6 +52,9 @@ TUNED = {
 """Setting -> the values that `umi tune` tries. For other settings and values there is `umi_common.evaluation.tune`."""
 MISSES_SHOWN = 10
 """Largest number of misses that `umi eval` lists. A miss is a relevant document outside the first ten hits."""
+
+DECISIVE = "ndcg@10"
+"""Metric of the difference between configurations that `umi eval` prints."""
 
 
 def demo(
@@ -57,34 +72,60 @@ def demo(
 
 def evaluate(
     folder: FolderArgument,
-    config: ConfigOption = None,
+    config: ConfigsOption = None,
     json: JsonOption = False,
     plot: PlotOption = None,
     resume: ResumeOption = None,
 ) -> None:
-    """Measure umi, and each of its arms alone, on a collection of questions with known answers."""
+    """Measure umi, and each of its arms alone, on a collection of questions with known answers. Or measure several
+    configurations, and print how each differs from the first."""
     from umi_common.evaluation import arm, compare, load_folder
 
     _check_outputs(plot, resume)
-    settings = UmiConfig.load(config)
+    files: list[Path | None] = [*dict.fromkeys(config or [])] or [None]
+    configs = {"umi" if len(files) == 1 else str(file): UmiConfig.load(file) for file in files}
+    arms = {"lexical arm": arm("lexical"), "dense arm": arm("dense")} if len(configs) == 1 else {}
+    models = {settings.embedder.model for settings in configs.values()}
     comparison = compare(
-        {"umi": settings, "lexical arm": arm("lexical"), "dense arm": arm("dense")},
+        {**configs, **arms},
         load_folder(folder),
-        embedder=settings.embedder.model,
+        embedder=models.pop() if len(models) == 1 else None,  # None: each system's own
         resume=resume,
         show_progress=not json and sys.stderr.isatty(),
     )
+    first, *others = configs
+    differences = comparison.versus(first, DECISIVE) if others else {}  # the arms are not compared
+    misses = comparison.failures(first, k=10)
     if json:
-        print_json(json_format.loads(comparison.to_json()))
+        print_json(json_format.loads(comparison.to_json()) | _further_data(differences, misses))
     else:
-        _print_comparison(comparison)
+        typer.echo(str(comparison))
+        _print_differences(first, differences)
+        _print_misses(misses)
     if plot is not None:
         comparison.plot(plot)
 
 
-def _print_comparison(comparison: SystemComparison) -> None:
-    typer.echo(str(comparison))
-    misses = comparison.failures("umi", k=10)
+def _further_data(differences: Mapping[str, Difference], misses: Sequence[Failure]) -> dict[str, Any]:
+    """What --json prints beside the rows: the differences from the first configuration, and all that it misses."""
+    return {
+        "differences": {name: {"metric": DECISIVE, **asdict(each)} for name, each in differences.items()},
+        "misses": [
+            {"id": each.id, "query": each.query.text, "rank": each.rank, "elsewhere": dict(each.elsewhere)}
+            for each in misses
+        ],
+    }
+
+
+def _print_differences(first: str, differences: Mapping[str, Difference]) -> None:
+    for name, each in differences.items():
+        typer.echo(
+            f"{name} against {first}: {DECISIVE} {each.mean:+.3f}, {each.better} queries better and {each.worse} worse "
+            f"of {each.queries}, p = {each.p_value:.3f}"
+        )
+
+
+def _print_misses(misses: Sequence[Failure]) -> None:
     for miss in misses[:MISSES_SHOWN]:
         others = ", ".join(f"{name}: {rank or '-'}" for name, rank in miss.elsewhere.items())
         line = f"not in the first 10: {miss.id} for {miss.query.text!r} (rank {miss.rank or '-'}; {others})"
