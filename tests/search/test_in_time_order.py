@@ -669,6 +669,69 @@ def first_of(texts, query):
         return DualRetriever(store).search(query, now=NOW).ids[0]
 
 
+@pytest.mark.parametrize(
+    ("queries", "form"),
+    [
+        (
+            [
+                ("letzte 3 Rechnungen von Müller", -1),
+                ("die letzten drei Rechnungen Müller", -1),
+                ("die aktuellste Rechnung von Müller", -1),
+                ("die ersten zwei Rechnungen von Müller", 0),
+                ("älteste Rechnung von Müller", 0),
+                ("wann kam zuletzt eine Rechnung von Müller", -1),
+            ],
+            "Rechnung Nr. {} von Müller über {} Euro, {}.",
+        ),
+        (
+            [
+                ("les 3 dernières factures de Dupont", -1),
+                ("dernieres factures Dupont", -1),
+                ("la facture la plus récente de Dupont", -1),
+                ("les deux premières factures de Dupont", 0),
+                ("la plus ancienne facture de Dupont", 0),
+            ],
+            "Facture n° {} de Dupont, {} euros, {}.",
+        ),
+        (
+            [
+                ("las últimas 3 facturas de García", -1),
+                ("ultima factura de Garcia", -1),
+                ("la factura más reciente de García", -1),
+                ("las dos primeras facturas de García", 0),
+                ("la factura más antigua de García", 0),
+            ],
+            "Factura n.º {} de García, {} euros, {}.",
+        ),
+    ],
+)
+def test_the_last_and_the_first_invoice_are_asked_for_in_german_french_and_spanish(queries, form):
+    states = ("offen", "bezahlt", "payée", "par virement", "pagada", "por transferencia", "ok")
+    texts = [form.format(6_000 + 977 * at % 3_000, 40 + 311 * at % 800, states[at * 3 % 7]) for at in range(7)]
+    texts[3:3] = ["Brot, Milch und Käse kaufen", "Acheter du pain", "Comprar pan y leche"]
+    with HybridStore.open() as store:
+        store.add(Chunk(text, text, event_time=NOW - timedelta(days=20 - at)) for at, text in enumerate(texts))
+        umi = DualRetriever(store)
+        assert {query: umi.search(query, now=NOW).ids[0] for query, _ in queries} == {
+            query: texts[place] for query, place in queries
+        }
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("Erste Bank Filiale Graz", "erste Hilfe Kurs", "im ersten Stock wohnen", "Fahrkarte erste Klasse"),
+        *("letzten Endes war es gut", "die letzte Chance", "die ersten zwei Wochen im Januar", "die Pizza war prima"),
+        *("les trois derniers mois", "le premier ministre britannique", "film premiere tickets", "ma prime de Noël"),
+        *("premier league table", "primer for rusty metal", "a primer on bonds", "prima facie evidence"),
+        *("el cumpleaños de mi primo Juan", "la prima del seguro del coche", "primeros auxilios", "Amazon Prime"),
+        *("por último los platos", "última hora en Gaza", "los últimos 5 días", "als erstes Milch kaufen"),
+    ],
+)
+def test_a_word_for_last_or_first_with_another_meaning_asks_for_no_order(query):
+    assert (time_order(query), without_count(query)) == (None, query)
+
+
 @pytest.mark.parametrize("query", ["Anna's first car", "Anna first car", "what kind was Anna's first car?"])
 def test_a_text_that_says_first_itself_comes_before_older_texts_with_the_other_words(query):
     said = "Anna's first car was a red Golf that she got at 18."

@@ -26,7 +26,7 @@ from typing import Literal
 
 from umi_common.errors import InvalidTimeRange
 from umi_common.query.time.grammar import MONTH, RULES, YEAR
-from umi_common.query.time.other_languages import MONTH_NAMES, further_rules
+from umi_common.query.time.other_languages import MONTH_NAMES, NUMBER_NAMES, PERIOD_NAMES, further_rules
 from umi_common.query.time.ranges import FoundPeriod, changed_period, joined_periods
 from umi_common.query.time.spans import LEAP_YEARS_APART, SEASONS, CalendarPeriod
 from umi_common.query.time.stated import LONGEST_DAY, LONGEST_MONTH
@@ -225,15 +225,31 @@ def _earlier_days(period: CalendarPeriod) -> Iterator[TimeRange]:
             yield TimeRange(day.start, day.end)
 
 
+_MOST, _OURS = "(?:plus|m[aá]s|mais|più)", "(?:le|la|les|mon|ma|mes|nos|el|mis?|los|al|del)"
+LAST_ELSEWHERE = (
+    r"letzte[mnrs]?|zuletzt|neue?ste[mnrs]?|derni(?:er|[eè]re)s?|[uú]ltim[oaie]s?|laatste|nieuwste"
+    rf"|{_MOST} r[eé]ci?ent[ei]?s?"
+)
+"""A pattern of the words for "last" and "latest" in German, French, Spanish, Italian, Portuguese and Dutch."""
+_DOUBTFUL_FIRST = r"(?:premi(?:er|ere)s?|primer)"
+"""Words that mean "first" only behind an article, a possessive or a number: "premier league", "primer for wood"."""
+FIRST_ELSEWHERE = (
+    r"erste[mnrs]?|(?:[äa]|ae)lteste[mnrs]?|premières?|primer[oa]s?|primeir[oa]s?|eerste|oudste"
+    rf"|{_MOST} (?:ancien(?:ne)?|antigu?[oa]|vecchi[oa]?)s?|il (?:mio )?primo|la (?:mia )?prima(?! del?\b)"
+    rf"|(?:i primi|le prime)(?= (?:\d|{NUMBER_NAMES})\b)|{_OURS} (?:(?:\d\d?|{NUMBER_NAMES}) )?{_DOUBTFUL_FIRST}"
+)
+"""A pattern of the words for "first" and "oldest" in these languages."""
+_NO_PERIOD = rf"(?! (?:(?:\d+|{NUMBER_NAMES}) )?(?:{PERIOD_NAMES}|stunden?|minuten?|heures?|horas?|minut[oe]s?|ore)\b)"
+"""Stands behind such a word. It does not match before a period: "letzte Woche", "les 3 derniers jours"."""
 _LATEST = re.compile(
     r"\b(?:latest|newest|most recent(?:ly)?|current(?:ly)?|now|nowadays|these days|at the moment|up[- ]to[- ]date"
-    r"|jetzt|aktuell\w*|derzeit|inzwischen|mittlerweile|momentan|neueste[nrs]?|letzter stand"
+    r"|jetzt|aktuell\w*|derzeit|inzwischen|mittlerweile|momentan|letzter stand"
     r"|maintenant|actuel\w*|désormais|ahora|actualmente|hoy en día|adesso|attual\w*|agora|atual\w*|momenteel|nu(?=\W*$)"
     r"|what['\u2019]?s new|last(?! (?:(?:(?:few|two|three|\d+) )?(?:minute|hour|day|week|month|quarter|year|night)"
     r"|weekend|decade|summer|winter|spring|autumn|fall|mon|tues|wednes|thurs|fri|satur|sun|names?)))\b"
     r"|^\W*(?:(?:what|which|where|who|when|how (?:much|many|old|tall|often))(?:['\u2019]s (?:my|our)\b|\b[^,.]*?"
     r"\b(?:am i|are we|do i|do we|(?:is|are|do|does) (?:my|our))\b)|(?:am|is|are|do|does|can)\b[^,.]*\bstill\b)"
-    r"|现在|目前",
+    rf"|现在|目前|\b(?:{LAST_ELSEWHERE})\b{_NO_PERIOD}",
     re.IGNORECASE,
 )
 """Words that ask for the latest text, or a question in the present tense: "where do I live", "what's our rent", "do I
@@ -241,7 +257,7 @@ still eat fish"."""
 _FIRST = re.compile(
     r"\b(?:oldest|earliest|originally|initially|(?:my|our) original|first(?! (?:names?|half|floor|aid|class|place))"
     r"|ursprünglich(?:e[nrs]?)?|zuerst|anfangs|au départ|initialement|al principio|inicialmente|originalmente"
-    r"|inizialmente|originariamente|oorspronkelijke?|aanvankelijk)\b",
+    rf"|inizialmente|originariamente|oorspronkelijke?|aanvankelijk|(?:{FIRST_ELSEWHERE})(?=\b{_NO_PERIOD}))\b",
     re.IGNORECASE,
 )
 _OTHER_MEANING = re.compile(
@@ -254,20 +270,25 @@ _OTHER_MEANING = re.compile(
     r"|(?<=\b(?:newest|latest|recent|oldest)) first\b"
     r"|\bat (?:the )?(?:very )?(?:latest|earliest)\b|\bat last\b|\blast but not least\b"
     r"|\bfirst (?:grade|edition|authors?|chapter|section|paragraph|page|row|column|step|prize|degree|person|language)\b"
+    r"|\b(?:erste[mnrs]?|premi(?:er|ère)s?|primer[oa]?s?|prim[oa]|eerste) (?:hilfe|klasse|stock|bank|group|schritte"
+    r"|weltkrieg|ministre|étage|classe|page|secours|ministr[oa]|piso|clase|auxilios|pasos|página|guerra|hulp)\b"
+    r"|\b(?:letzte[mnrs]?|derni(?:er|ère)s?|[uú]ltim[oa]|laatste) (?:zug|bus|bahn|fähre|train|métro|tren|autobús|treno"
+    r"|trein|endes|chance|hora|ora)\b|\b(?:por último|als erstes|fürs erste|en (?:premier|dernier))\b"
     r"|\bcurrent(?= (?:of|in|through|at|to|from|and|or|is|flows?|draw|ratings?|density|consumption|sensors?)\b|\W*$)",
     re.IGNORECASE,
 )
 """Phrases with a word of `_LATEST` or `_FIRST` that ask for no order: "at the latest", an electric "current", the first
 line of a traceback."""
 
-_ORDER = r"(?:last|latest|newest|first|oldest|earliest|(?:most )?recent)"
-_NUMBER = r"(?:[1-9]\d?|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty)"
+_ORDER = rf"(?:last|latest|newest|first|oldest|earliest|(?:most )?recent|{LAST_ELSEWHERE}|{FIRST_ELSEWHERE})"
+_NUMBER = rf"(?:[1-9]\d?|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|{NUMBER_NAMES})"
 _NOT_TEXTS = (
     r"(?! (?:minute|hour|day|night|week|weekend|month|quarter|year|decade|digit|letter|character|word|name|line|page"
-    r"|chapter|section|row|column)s?\b)(?= [^\W\d]{3})"
+    rf"|chapter|section|row|column)s?\b){_NO_PERIOD}(?= [^\W\d]{{3}})"
 )
+_BEFORE_COUNT = r"(?:(?<=\b(?:the|our|die|les|mes|las|los|mis) )|(?<=\b(?:my|de) )|(?<=\bmeine ))"
 COUNT = re.compile(
-    rf"\b(?:(?P<before>{_ORDER}) {_NUMBER}|(?:top |(?<=the )|(?<=my )|(?<=our )){_NUMBER} (?P<after>{_ORDER}))"
+    rf"\b(?:(?P<before>{_ORDER}) {_NUMBER}|(?:top |{_BEFORE_COUNT}){_NUMBER} (?P<after>{_ORDER}|{_DOUBTFUL_FIRST}))"
     rf"\b{_NOT_TEXTS}",
     re.IGNORECASE,
 )

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from umi_common.pool import Bools, Floats, Pool
-from umi_common.query.time.find import COUNT, TimeOrder
+from umi_common.query.time.find import COUNT, FIRST_ELSEWHERE, LAST_ELSEWHERE, TimeOrder
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, Best
 from umi_common.search.reorder.words import TermsOf, content_words, words_in
@@ -66,9 +66,12 @@ LIKE_BEST = 5
 Paris" resembles "I live in Berlin", "the gym days changed" does not. Corrections count in any candidate."""
 CHUNKS_BEFORE_CORRECTION = 2
 """Number of chunks before a correction that it may correct: the user's message and the reply to it."""
-_LAST_OF_SEVERAL = re.compile(r"\b(?:last|latest|newest|recent(?:ly)?)\b", re.IGNORECASE)
+_LAST_OF_SEVERAL = re.compile(rf"\b(?:last|latest|newest|recent(?:ly)?|{LAST_ELSEWHERE})\b", re.IGNORECASE)
 """Words of a query that asks for the last of several things ("my last exam") and not for the present state."""
-_LAST_TIME = re.compile(r"\bwhen\b.*\blast\b|\blast time\b", re.IGNORECASE)
+_LAST_TIME = re.compile(
+    rf"\bwhen\b.*\blast\b|\blast time\b|\b(?:wann|quand|cuándo|quando|wanneer)\b.*\b(?:{LAST_ELSEWHERE})\b",
+    re.IGNORECASE,
+)
 """A query that asks when something last took place: "when did I last do yoga?"."""
 _NOT_DONE = re.compile(
     r"\b(?:should|must|needs?|wants?|wish|hope|plan(?:s|ned|ning)?|going to|will|would|could|can|thinking|skip(?:ped)?"
@@ -84,6 +87,9 @@ AGE_HOURS_MIN = -24.0
 """Smallest age, in hours, of a candidate that may be the latest: a planned meeting is not the last one. A time less
 than a day ahead is not taken for the future, because a local time that was read as UTC is wrong by up to 14 hours."""
 
+ENDING_LETTERS, ENDING_FROM = 2, 4
+"""In a query that asks for an order in another language than English, each word counts without its last
+`ENDING_LETTERS` letters, such as the "en" of "Rechnungen", but with at least `ENDING_FROM` letters."""
 CHARACTERS_READ = 1_000
 """Number of characters at the beginning of a text in which a change or a correction is sought. A message is rarely
 longer, and reading more would take milliseconds."""
@@ -121,6 +127,8 @@ _CORRECTION = re.compile(
 )
 _ORDER_WORDS = frozenset({"last", "latest", "newest", "most", "recent", "recently", "first", "oldest", "earliest"})
 """Words that ask for an order; texts rarely hold them."""
+_ORDER_ELSEWHERE = re.compile(rf"\b(?:{LAST_ELSEWHERE}|{FIRST_ELSEWHERE})\b", re.IGNORECASE)
+"""Words of other languages that ask for an order."""
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 
@@ -213,17 +221,21 @@ def _words_held(best: Best, query: str, terms_of: TermsOf) -> tuple[set[str], li
     If the query has an English order word, a word of over two letters that is a function word of another language only
     is a content word, too: it may be a name, such as Ben.
     """
-    uncounted = COUNT.sub(" ", query)
+    elsewhere = _ORDER_ELSEWHERE.findall(query)
+    uncounted = _ORDER_ELSEWHERE.sub(" ", COUNT.sub(" ", query))
     order = _ORDER_WORDS.intersection(words_in(query))
     others = function_words([ENGLISH]) if order else all_function_words()
     words = {*content_words(uncounted), *(word for word in words_in(uncounted) if len(word) > 2 and word not in others)}
     begun = {word[: min(map(len, [word, *terms_of(word)]))] for word in words - _ORDER_WORDS}
+    if elsewhere:  # a single word such as "Rechnungen" does not show its language, and so is not stemmed by it
+        begun = {word[: max(ENDING_FROM, len(word) - ENDING_LETTERS)] for word in begun}
     if not begun:
         return begun, [frozenset()] * len(best.rows)
     word = "|".join(sorted(map(re.escape, begun), reverse=True))
-    named = "|".join([count[0].lower() for count in COUNT.finditer(query)] or order) or "(?!)"
+    asked = [count[0] for count in COUNT.finditer(query)] or [*order, *elsewhere]
+    named = "|".join(" ".join(words_in(each)) for each in asked) or "(?!)"
     begins, begins_named = re.compile(rf"(?<!\w)(?:{word})"), re.compile(rf"\b(?:{named}) (?:{word})")
-    texts = [text.lower() for text in best.texts]
+    texts = [text.lower() if text.isascii() else " ".join(words_in(text)) for text in best.texts]
     return begun, [frozenset(begins.findall(text) + begins_named.findall(text)) for text in texts]
 
 
