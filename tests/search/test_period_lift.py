@@ -686,6 +686,27 @@ def test_a_quarter_is_found_however_the_report_and_the_question_write_it(asked):
     assert found(f"revenue of Acme in {asked}", *reports)[0] == "the third quarter of 2023"
 
 
+HALVES = ["H1 2023", "2023-H1", "H1 FY23", "H1/2023", "the first half of 2023"]
+
+
+@pytest.mark.parametrize(("asked", "forms"), [("H1 2023", HALVES[:4]), ("the first half of 2023", HALVES[4:])])
+def test_a_half_year_is_found_although_the_reports_of_its_quarters_lie_in_it(asked, forms):
+    half = TimeRange(day("2023-01-01"), day("2023-07-02"))
+    assert all(states_date_in(f"Acme, results for {form}.", half, NOW) for form in HALVES)
+    others = [f"Sales report {other}: revenue 5.1m, 15 hires." for other in ("Q1 2023", "Q2 2023", "Q1 2022")]
+    others += [
+        f"Sales half-year review, {other}: turnover of staff 7 %." for other in ("H2 2023", "H2 2022", "H1 2021")
+    ]
+    for form in forms:
+        right = f"Sales half-year review, {form}: turnover of staff 4 %."
+        assert found(f"Sales {asked}", *(Chunk(text, text) for text in (right, *others)))[0] == right
+
+
+@pytest.mark.parametrize("text", ["H1 headings of 2023", "AH1 2023", "the second half of the match in 2023 minutes"])
+def test_the_name_of_a_heading_or_half_of_a_match_is_no_half_year(text):
+    assert not states_date_in(text, TimeRange(day("2023-01-01"), day("2023-07-02")), NOW)
+
+
 @pytest.mark.parametrize(
     ("query", "right"),
     [

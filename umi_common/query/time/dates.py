@@ -37,7 +37,7 @@ def of_year(given: Words, now: datetime, year: int) -> CalendarPeriod:
         quarter = 4 if given["quarter"] == "last" else _number(given["quarter"])
         return spans.months(now, year, 3 * quarter - 2, 3)
     if "half" in given:
-        return spans.part(spans.years(now, year), *((0, 0.5) if given["half"] == "1" else (0.5, 1)))
+        return spans.part(spans.years(now, year), *((0, 0.5) if given["half"] in ("1", "first") else (0.5, 1)))
     if "week" in given:  # week 1 has the year's first Thursday, so its Monday may be in the year before
         monday = date.fromisocalendar(year, int(given["week"]), 1)
         return spans.days(now.replace(year=monday.year, month=monday.month, day=monday.day), 7)

@@ -38,7 +38,7 @@ SHORTEST_YEAR, SHORTEST_DECADE = timedelta(days=364), timedelta(days=3_651)
 def states_date_in(
     text: str, period: TimeRange, now: datetime, *, any_year: bool = False, day_first: bool | None = None
 ) -> bool:
-    """Whether the text states a date, month, quarter or year that lies wholly in the period.
+    """Whether the text states a date, month, quarter, half or year that lies wholly in the period.
 
     These count, too:
 
@@ -183,7 +183,7 @@ _FORMS = {
         rf"{_Y}[-/.](?P<month>[01]?\d)[-/.](?P<day>[0-3]?\d)(?!\d)",  # 2023-03-14
         rf"{_Y}-(?P<month>[01]\d)(?!\d)",  # 2023-03
         rf"(?P<short>(?:19|20)\d\d)(?P<month>[01]\d)(?P<day>[0-3]\d){_ENDS}",  # 20230314
-        rf"{_Y}[\s/-]?q(?P<quarter>[1-4])(?!\w)",  # 2023-Q1
+        rf"{_Y}[\s/-]?(?:q(?P<quarter>[1-4])|h(?P<half>[12]))(?!\w)",  # 2023-Q1, 2023-H1
         rf"{_Y}s?(?![\w%]|[.,]\d)",  # 2023
     ),
     r"\d\d?(?!\d)": (
@@ -203,10 +203,12 @@ _FORMS = {
         rf"{MONTH}(?:[\s-]{{1,2}}{_DAY})?{_OF_YEAR}",  # March 14, 2023; March 2023
         rf"(?:(?m:^)|(?!(?-i:ma(?:y|r|rch)\b))){MONTH}\s{{1,2}}{_DAY}{_ENDS}",  # March 14; not "we march 14 miles"
     ),
-    "[qfst]": (
-        rf"q(?P<quarter>[1-4])[\s/-]{{0,2}}(?:(?:fy\s?)?{_Y}(?!\d)|(?:fy\s?|['\u2019])(?P<year>\d\d)(?!\w))",  # Q1 FY23
+    "[qhfst]": (
+        r"(?:q(?P<quarter>[1-4])|h(?P<half>[12]))[\s/-]{0,2}"
+        rf"(?:(?:fy\s?)?{_Y}(?!\d)|(?:fy\s?|['\u2019])(?P<year>\d\d)(?!\w))",  # Q1 FY23, H1 2023
         rf"(?:fy|fiscal\s(?:year\s)?)\s?['\u2019]?(?P<year>{YEAR}|\d\d)(?:[\s/-]q(?P<quarter>[1-4]))?(?!\w)",  # FY23
-        rf"(?P<quarter>{'|'.join(DAY_ORDINALS[:4])})[\s-]quarter\s(?:of\s)?{_Y}(?!\w)",  # third quarter of 2023
+        rf"(?:(?P<quarter>{'|'.join(DAY_ORDINALS[:4])})[\s-]quarter|(?P<half>first|second)[\s-]half)"
+        rf"\s(?:of\s)?{_Y}(?!\w)",  # third quarter of 2023
     ),
 }
 """Patterns of dates, by a pattern of their beginning, which is tested first to save time. Of the patterns that match at
@@ -216,7 +218,7 @@ _ANY_FORM = "|".join(f"(?={begin})(?:{'|'.join(forms)})" for begin, forms in _FO
 _NUMBERS = count()
 _DISTINCT_GROUPS = re.sub(r"(?<=P<)[a-z]+", lambda name: f"{name[0]}{next(_NUMBERS)}", _ANY_FORM)
 """With a number at the end of each group's name, because `re` allows each name only once."""
-_STATED = re.compile(rf"(?<![\w.])(?=[\djfmasondqt])(?:{_DISTINCT_GROUPS})", re.IGNORECASE)
+_STATED = re.compile(rf"(?<![\w.])(?=[\djfmasondqth])(?:{_DISTINCT_GROUPS})", re.IGNORECASE)
 _WEEKDAYS = [name[:3] for name in WEEKDAYS]
 _BEFORE = re.compile(
     rf"\b(?P<weekday>{'|'.join(_WEEKDAYS)})(?:s|nes|rs?|ur)?(?:day)?\.?,?\s{{1,2}}$"
