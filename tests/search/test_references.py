@@ -260,6 +260,8 @@ def test_a_named_chunk_gains_before_its_references_count():
         ("# Refund policy\nMoney comes back.", "Refund policy"),
         ("M. Ward. A singer.", "M. Ward"),
         ("Brand (play). A play.", "Brand"),
+        ("12 Angry Men. A film.", "12 Angry Men"),
+        ("2024\nThe year of the move.", None),
         ("file_name: plays.md\ntitle: Brand\n\nIt is a play.", "Brand"),
         ("---\ntitle: 'Refund policy'\n---\nMoney comes back.", "Refund policy"),
         ("file_name: plays.md\n\nIt is a play.", None),

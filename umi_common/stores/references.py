@@ -193,11 +193,11 @@ class References:
         return np.stack([i[shared], j[shared], 1.0 / (df[shared] - 1)], axis=1)
 
     def _pairs_of(self, rated: _Rated) -> tuple[Ints, Floats]:
-        """(P,) the pairs of rows, each as the number i * n + j, and (P,) their values. Pairs of a row with itself, and
-        those whose j may not be found, are left out."""
+        """(P,) the pairs of rows, each as the number i * n + j, and (P,) their values; without those whose j may not be
+        found. A pair of a row with itself has no need, and so no weight."""
         table = np.array(rated, np.float64).reshape(-1, 3)
         i, j = table[:, :2].astype(np.int64).T
-        kept = self.allowed[j] & (i != j)
+        kept = self.allowed[j]
         return (i * len(self.allowed) + j)[kept], table[kept, 2]
 
     def _term_weights(self) -> Floats:
