@@ -233,8 +233,9 @@ def checked_chroma(vectorstore: Any) -> Any:
     if collection is None:
         raise ConfigError(
             f"vectorstore is {type(vectorstore).__name__}; expected langchain_chroma.Chroma. If this is a retriever "
-            "over a Chroma store, give its .vectorstore; if a UmiVectorStore, use its .retriever(); for any other "
-            "store, give its documents to from_documents"
+            "over a Chroma store, give its .vectorstore; if a chromadb Collection, use "
+            "UmiRetriever.from_store(ChromaStore(collection, embedder)); if a UmiVectorStore, use its .retriever(); "
+            "for any other store, give its documents to from_documents"
         )
     return collection
 

@@ -70,7 +70,7 @@ def create_umi_tool(
     """
     refuse_other_retriever(retriever, UmiRetriever, "search", "asearch")
     asked_assembly(retriever.umi.config.assembly, budget, policy)  # raises the errors of wrong arguments
-    k = min(retriever.k, checked_limit(k_max, "k_max"))
+    k = min(checked_limit(retriever.k, "k"), checked_limit(k_max, "k_max"))
     calls = _Calls(retriever, k, {"budget": budget, "policy": policy, "counter": None})
     return StructuredTool.from_function(
         calls.search,

@@ -115,7 +115,10 @@ class UmiRetriever(OpensStore, BaseRetriever):
         if score not in get_args(NodeScore):
             raise ConfigError(f"score {score!r:.80}: expected 'score' or 'relevance'")
         if not isinstance(umi, DualRetriever):
-            raise ConfigError(f"umi is {type(umi).__name__}; expected a DualRetriever; from_store takes a store")
+            raise ConfigError(
+                f"umi is {type(umi).__name__}; expected a DualRetriever; from_store takes a store, from_nodes takes "
+                "nodes, from_index takes an index, and a UmiVectorStore has .retriever()"
+            )
         named = {node.index_id: node.obj for node in objects or ()}
         super().__init__(callback_manager, {**(object_map or {}), **named}, None, verbose)
         self._default_callbacks = self.callback_manager if callback_manager is None else None

@@ -828,6 +828,28 @@ def test_what_is_no_vector_store_is_refused_with_what_to_pass(store, given):
         UmiRetriever.from_vectorstore(wrong)
 
 
+def test_a_bare_collection_of_chroma_is_told_of_ChromaStore():
+    collection = Chroma(embedding_function=DeterministicFakeEmbedding(size=4))._collection
+    with pytest.raises(ConfigError, match=r"vectorstore is Collection;.*from_store\(ChromaStore\(collection, embedder"):
+        UmiRetriever.from_vectorstore(collection)
+
+
+def test_a_store_given_to_the_constructor_is_told_of_from_store(store):
+    with pytest.raises(ConfigError, match="no option 'store'; from_store takes it; expected one of"):
+        UmiRetriever(store=store.store)
+
+
+def test_the_name_of_a_model_of_another_library_is_told_to_give_the_model():
+    with pytest.raises(ConfigError, match=r"'text-embedding-3-small'; expected .*pass the model itself"):
+        UmiRetriever.from_texts(["a"], "text-embedding-3-small")
+
+
+def test_a_k_that_was_assigned_wrongly_is_refused_by_the_tool_with_the_retrievers_message(retriever):
+    retriever.k = "7"
+    with pytest.raises(InvalidLimit, match="k '7': expected a whole number"):
+        create_umi_tool(retriever)
+
+
 def test_a_vector_store_in_place_of_its_store_or_retriever_says_where_they_are(store):
     for make in (UmiRetriever.from_store, create_umi_tool):
         with pytest.raises(ConfigError, match=r"is UmiVectorStore; expected .*\.retriever\(\)"):

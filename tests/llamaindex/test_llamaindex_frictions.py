@@ -535,6 +535,13 @@ def test_what_is_no_list_of_nodes_and_no_retriever_is_refused():
         UmiRetriever(store)
 
 
+def test_nodes_or_a_vector_store_given_to_the_constructor_are_told_what_takes_them():
+    with UmiVectorStore() as store:
+        for wrong in ([TextNode(text="a")], store):
+            with pytest.raises(ConfigError, match=r"from_nodes takes nodes.* a UmiVectorStore has \.retriever\(\)"):
+                UmiRetriever(wrong)
+
+
 def test_a_retriever_over_a_vector_store_says_what_was_meant():
     with UmiVectorStore() as store:
         with pytest.raises(ConfigError, match="no option 'top_k'; did you mean similarity_top_k"):

@@ -203,8 +203,9 @@ def _model_of_name(name: str) -> Embedder:
     library, _, model = name.partition(":")
     if library not in LIBRARIES or not model:
         raise ConfigError(
-            f"embedder is {name!r}; expected {EMBEDDER_NAMES}; if it is the directory of a store, pass it as "
-            "persist_directory (LangChain) or persist_dir (LlamaIndex)"
+            f"embedder is {name!r}; expected {EMBEDDER_NAMES}; if it is a model of another library, pass the model "
+            "itself, such as OpenAIEmbeddings(...); if it is the directory of a store, pass it as persist_directory "
+            "(LangChain) or persist_dir (LlamaIndex)"
         )
     module = optional_module(library.replace("-", "_"), library)
     embedder = _library_model(getattr(module, LIBRARIES[library])(model), name)

@@ -44,7 +44,7 @@ LIMIT_MAX = 100
 QUERY_BYTES_MAX = 10_000
 """Longest query, in UTF-8 bytes."""
 SAME_OPTION = (
-    ("limit", "similarity_top_k", "k", "top_k"),
+    ("limit", "similarity_top_k", "k", "top_k", "n_results"),
     ("where", "filter", "filters"),
     ("min_relevance", "score_threshold", "similarity_cutoff"),
     ("embed_model", "embedding"),
@@ -72,6 +72,7 @@ NAMES_ELSEWHERE = {
     "transformations": "from_documents takes them",
     "alpha": 'write fusion={"lexical_weight": ..., "dense_weight": ...}',
     "index": "from_index takes it",
+    "store": "from_store takes it",
     "vectorstore": "from_vectorstore takes it",
     "vector_store": "from_index takes an index over it; a UmiVectorStore has .retriever()",
 }
