@@ -77,6 +77,13 @@ ASKED = [
     ("can you explain C++, please?", "C++?"),
     ('"gas meter", please', '"gas meter"'),
     ("the pool (indoors), thanks!", "the pool (indoors)"),
+    ("let me know when the pool opens", "when the pool opens"),
+    ("I was wondering what the fee is", "what the fee is"),
+    ("excuse me, when does the pool open?", "when does the pool open?"),
+    ("what does the document say", "what does the document say"),
+    ('which page mentions "about Lisbon"', '"about Lisbon"'),
+    ("which page mentions help about refunds", "help about refunds"),
+    ("is there information on help about refunds", "help about refunds"),
 ]
 KEPT = [
     "what did you give me for my birthday",
@@ -104,6 +111,8 @@ KEPT = [
     "Japanese word for thank you",
     "What did Anna thank you for?",
     "who played Sam in Cheers",
+    "when did they film Cheers",
+    "which languages say thanks",
     "song Please Please Please",
     '"Could you tell me about the boat" she asked',
     "thanks",
