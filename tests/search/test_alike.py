@@ -293,6 +293,12 @@ def test_a_text_with_only_words_of_the_question_does_not_hide_the_text_that_answ
         assert umi.search("Cork roof").ids[0] == "title of roof Cork"
 
 
+def test_a_text_with_more_words_of_the_question_passes_a_title_with_up_to_twice_its_score():
+    texts = ["Cork roof", "In Cork Ann Lee replaced the old roof of the town hall"]
+    assert order_of(texts, "Who replaced the roof in Cork?", [1.0, 0.6]) == [1, 0]
+    assert order_of(texts, "Who replaced the roof in Cork?", [1.0, 0.4]) == [0, 1]
+
+
 def test_a_longer_title_does_not_pass_the_title_that_the_query_asks_for():
     titles = ["Data engineer", "Senior data engineer", "Data engineer intern", "Sales engineer", "Data entry clerk"]
     with HybridStore.open() as store, DualRetriever(store) as umi:

@@ -236,6 +236,37 @@ def test_the_latest_of_many_is_the_same_whatever_the_limit(settings):
             assert umi.search("latest report on the Falcon bridge", now=NOW, limit=limit).ids[0] == "89"
 
 
+def first_three(query, texts):
+    """The first three texts for a query, when each text is a day later than the one before it."""
+    with HybridStore.open() as store:
+        store.add(Chunk(text, text, event_time=NOW - timedelta(40 - at)) for at, text in enumerate(texts))
+        return [*DualRetriever(store).search(query, now=NOW).ids[:3]]
+
+
+def test_three_texts_that_name_two_words_of_the_question_in_any_way_are_sorted_by_time():
+    invoices = [
+        "Invoice to Acme: invoice of Acme's pumps.",
+        "Sent Acme an invoice, 300 euros, which Tom in the office wrote on the train home.",
+        "Wrote the invoice for Acme while waiting for Anna at the dentist, who is late every week; 90 euros.",
+    ]
+    others = [f"Notes of the choir, week {n}." for n in range(6)]
+    assert first_three("last invoice to Acme", invoices + others) == invoices[::-1]
+
+
+def test_a_long_text_with_more_words_of_the_question_hides_no_series():
+    terms = "Each delivery of a pump is followed by an invoice, which Acme pays within thirty days. " * 9
+    invoices = [f"Invoice no. {n} to Acme{', paid late' * (n % 3)}." for n in range(6)]
+    found = first_three("last 3 invoices to Acme for pumps", [f"Contract with Acme on pumps. {terms}", *invoices])
+    assert found == invoices[:2:-1]
+
+
+def test_texts_that_share_one_of_three_words_with_the_question_are_no_series():
+    answer = "The puppy needs drops, the animal doctor told us, and one more thing: no walks."
+    others = ["One more thing: buy milk.", "The thing with the printer is mended.", "Funny thing, the choir was full."]
+    others += ["The thing in the cellar is a boiler.", "A good thing: the keys are back."]
+    assert first_three("What was the last thing that the vet said about the dog?", [answer, *others])[0] == answer
+
+
 def test_texts_without_a_time_are_ranked_without_the_stage():
     with HybridStore.open() as store:
         store.add([Chunk(f"{n}", f"The phone number of Anna Miller is {number}.") for n, number in enumerate(NUMBERS)])

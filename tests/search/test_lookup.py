@@ -155,6 +155,7 @@ def test_the_trace_says_how_many_candidates_hold_a_code(handbook):
         ("1042", ["E-1042", "INV-2024-1042", "1042/7"], ["10425", "1.042", "1042.5", "a1042"]),
         ("10.1", ["10.1", "10.1/24", "10-1", "v10.1"], ["101", "10.1.2", "2.10.1", "110.1", "dev10.1"]),
         ("v3.2", ["V3.2", "v 3.2", "version 3.2", "v.3.2"], ["v3.20", "v32", "v3.2.1", "2.v3.2"]),
+        ("10-B", ["10b", "10 B", "10-b"], ["110b", "10", "10-bc"]),
         ("§15", ["§15", "15"], ["§ 150"]),
         ("m²", ["5 m²", "M²"], ["m2", "cm²"]),
     ],
@@ -217,6 +218,14 @@ def test_any_query_is_read_and_searched_for_in_a_moment(query):
             sought.search("ab_" * 10_000)
 
     assert processor_seconds(work) < 1.0
+
+
+def test_a_range_in_another_form_comes_before_another_text_with_its_signs():
+    others = [Chunk(f"o{n}", f"Note {n} on cups and plates") for n in range(8)]
+    texts = ["For ages 5 to 10.", "For ages 4 to 10", "For ages 10 to 15.", "Page 5-10."]
+    with HybridStore.open() as store:
+        store.add([*others, *(Chunk(text, text) for text in texts)])
+        assert DualRetriever(store).search("ages 5-10", now=NOW).ids[0] == texts[0]
 
 
 def test_of_many_codes_the_first_sixteen_are_searched_for():

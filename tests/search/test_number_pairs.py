@@ -686,6 +686,10 @@ def test_a_year_behind_a_function_word_is_no_key():
     assert not query_pairs("a house that was founded in 2005", terms_of).before_any
 
 
+def test_an_amount_behind_a_sign_of_currency_is_no_key():
+    assert not query_pairs("a flat for $900", terms_of).before_any
+
+
 def test_the_number_behind_no_is_a_key_although_texts_call_the_meeting_otherwise():
     with HybridStore.open() as store, DualRetriever(store) as umi:
         store.add(Chunk(text, text) for text in minutes())
