@@ -478,6 +478,11 @@ def test_the_present_state_is_asked_and_changes_are_told_in_italian_portuguese_a
         ),
         ("When was the last time I called mum?", ["Called mum.", "Called mum, she is well."], "I should call mum."),
         (
+            "Which day was the last time I called mum?",
+            ["Called mum.", "Called mum, she is well."],
+            "I should call mum.",
+        ),
+        (
             "When did I last do laundry?",
             ["Did laundry in the sink.", "Did two loads of laundry."],
             "Need to do laundry.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
+from umi_common.search.reorder.speaker import speaker_of
 
 OFF = UmiConfig().replaced(fusion={"speaker_weight": 0.0})
 CHAT = [
@@ -208,3 +209,14 @@ def test_a_place_of_departure_is_no_sender():
         for start, end in (("Bonn", "Ulm"), ("Ulm", "Trier"), ("Trier", "Bonn"))
     ]
     assert "speaker" not in searched(texts, "when does the train to Ulm leave?").hits[0].stages
+
+
+@pytest.mark.parametrize(
+    ("text", "speaker"),
+    [
+        ("From: Ann Lee\nSubject: Leak\n\nThe roof leaks.", "ann lee"),
+        ("[11.06. 7:15 pm] Mira: The roof leaks.", "mira"),
+    ],
+)
+def test_the_speaker_is_read_from_a_mail_without_an_address_and_behind_a_time(text, speaker):
+    assert speaker_of(Chunk("a", text)) == speaker
