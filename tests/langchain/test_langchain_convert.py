@@ -147,6 +147,10 @@ def test_a_number_too_large_for_a_position_is_metadata_only():
     assert one(source="a", start_index=2**62, page=1).position is None
 
 
+def test_a_position_that_is_no_whole_number_is_metadata_only():
+    assert [one(source="a", position=given).position for given in (3.0, 1.5, True)] == [3, 0, 0]
+
+
 def test_without_a_source_there_is_no_position():
     assert one(position=3).position is None
 

@@ -166,6 +166,7 @@ def test_an_option_of_a_vector_store_index_says_what_it_is_called():
         (lambda umi: UmiDecay(half_life=3), "did you mean half_life_hours"),
         (lambda umi: UmiContextBudget(max_tokens=4), "expected one of .*budget"),
         (lambda umi: UmiPostprocessor(stages=[]), "did you mean steps"),
+        (lambda umi: UmiPostprocessor([]), r"expected fields by name: steps=\.\.\.$"),
         (lambda umi: UmiEmbedding(embed_batchsize=3), "did you mean embed_batch_size"),
         (lambda umi: create_umi_tool(umi.store), r"retriever is HybridStore; .*UmiRetriever\.from_store\(store\)"),
     ],

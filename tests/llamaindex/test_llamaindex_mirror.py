@@ -11,6 +11,7 @@ from llama_index.core.readers import SimpleDirectoryReader
 from llama_index.core.schema import TextNode
 
 from umi_common.errors import ConfigError, InputError, StoreReadOnly
+from umi_common.sim import CountingEmbedder, HashEmbedder
 from umi_llamaindex import UmiEmbedding, UmiRetriever, UmiVectorStore
 
 
@@ -159,3 +160,12 @@ def test_of_two_nodes_with_one_id_the_one_that_can_be_stored_keeps_its_own_embed
     ]
     with UmiRetriever.from_nodes(nodes, model, on_invalid="skip") as retriever:
         assert retriever.umi.store.vectors(["a"])[0].tolist() == pytest.approx(cats, abs=1e-3)
+
+
+def test_nodes_with_embeddings_that_are_stored_already_are_not_embedded_again(tmp_path):
+    model = CountingEmbedder(HashEmbedder(16))
+    nodes = [TextNode(id_="a", text="lions", embedding=model.embed_documents(["lions"])[0].tolist())]
+    UmiRetriever.from_nodes(nodes, model, persist_dir=str(tmp_path)).close()
+    calls = model.document_calls
+    UmiRetriever.from_nodes(nodes, model, persist_dir=str(tmp_path)).close()
+    assert model.document_calls == calls

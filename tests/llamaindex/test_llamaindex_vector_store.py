@@ -386,6 +386,18 @@ def test_a_node_that_cannot_be_stored_says_how_to_leave_it_out():
         UmiVectorStore(on_invalid="ignore")
 
 
+def test_a_node_with_a_source_but_no_document_is_in_no_document(store):
+    store.add([node("a", "zebras", source="zoo.md"), node("b", "lions", "doc1", source="zoo.md")])
+    assert {id: info.node_ids for id, info in store.ref_doc_info.items()} == {"doc1": ["b"]}
+
+
+def test_a_source_beyond_64_bits_does_not_take_the_other_nodes_out():
+    with UmiVectorStore(on_invalid="skip") as store:
+        store.add([TextNode(text="lions", metadata={"source": 2**70}), TextNode(text="zebras", metadata={"source": 5})])
+        assert [kept.get_content() for kept in store.get_nodes()] == ["zebras"]
+        assert ["64 bits" in gone.reason for gone in store.skipped] == [True]
+
+
 async def test_a_blank_document_does_not_take_the_others_out_of_a_pipelines_store(store, caplog):
     """A pipeline removes the old nodes of changed documents before it adds the new ones."""
     pipeline = pipeline_into(store, DocstoreStrategy.UPSERTS_AND_DELETE)
