@@ -17,6 +17,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from umi_common.config import RerankConfig, UmiConfig
 from umi_common.errors import ConfigError
+from umi_common.frameworks.ranking import scores_of_kept
 from umi_common.retriever import DualRetriever
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -108,6 +109,12 @@ def test_a_llamaindex_postprocessors_drops_scores_and_top_n_are_respected(store)
     assert [hit.node.node_id for hit in hits] == ["c"]
     hits = LlamaIndexRetriever.from_store(store, reranker=ScoringPostprocessor()).retrieve(QUERY)
     assert [(hit.node.node_id, hit.score) for hit in hits] == [("c", 0.9), ("a", 0.2)]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), "high"])
+def test_unless_each_kept_text_has_a_number_as_score_their_order_counts(missing):
+    assert scores_of_kept([(1, missing), (0, 0.4)], 3) == [2.0, 3.0, float("-inf")]
+    assert scores_of_kept([(1, 0.5), (0, 0.5)], 2) == [1.0, 2.0]
 
 
 class Keeping(BaseDocumentCompressor):
