@@ -24,7 +24,8 @@ from langgraph.types import interrupt
 from umi_common.config import UmiConfig
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.embedders import WordLlamaEmbedder
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, StoreUnavailable
+from umi_common.frameworks.tools import NOTHING_FOUND, nothing_found
 from umi_common.retriever import DualRetriever
 from umi_common.sim import FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -126,6 +127,14 @@ def test_a_long_neighbour_of_a_hit_is_cut_to_its_limit():
     tool = create_umi_tool(UmiRetriever.from_documents(documents, k=1), budget=budget, policy=policy)
     answer = call(tool, query="boiler")
     assert "The boiler leaks.\nLunch was served again." in answer.content
+
+
+def test_a_store_that_fails_after_a_search_without_hits_leaves_the_answer():
+    class Failing:
+        def scan(self, **_):
+            raise StoreUnavailable("the disk is gone")
+
+    assert nothing_found(Failing(), {"user": "ann"}, None, None) == NOTHING_FOUND
 
 
 def test_nothing_found_is_said(notes):
