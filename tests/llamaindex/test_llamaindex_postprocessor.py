@@ -17,6 +17,7 @@ from llama_index.core.schema import ImageNode, NodeRelationship, NodeWithScore, 
 from pytest import approx
 
 from umi_common.errors import ConfigError, InvalidChunk
+from umi_common.frameworks.ranking import edges_first
 from umi_common.sim import CountingEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
@@ -334,3 +335,7 @@ def test_a_stage_takes_nodes_one_after_the_other_as_any_other_list(stage):
     given = [item("a", 0.9, text="Ann met Bob."), item("b", 0.5, text="Carl lives in Oslo.")]
     found = stage.postprocess_nodes((each for each in given), query_str="Ann")
     assert ids(found) == ids(stage.postprocess_nodes(given, query_str="Ann")) != []
+
+
+def test_falling_scores_are_not_in_the_order_of_long_context_reorder():
+    assert edges_first([0.9, 0.5, 0.7]) and not edges_first([0.9, 0.5, 0.5])

@@ -391,6 +391,11 @@ def test_a_node_with_a_source_but_no_document_is_in_no_document(store):
     assert {id: info.node_ids for id, info in store.ref_doc_info.items()} == {"doc1": ["b"]}
 
 
+def test_a_node_may_replace_a_chunk_without_a_position(store):
+    store.client.add([Chunk("a", "zebras", source="doc1")])
+    assert store.add([node("a", "zebras graze", "doc1")]) == ["a"]
+
+
 def test_a_source_beyond_64_bits_does_not_take_the_other_nodes_out():
     with UmiVectorStore(on_invalid="skip") as store:
         store.add([TextNode(text="lions", metadata={"source": 2**70}), TextNode(text="zebras", metadata={"source": 5})])
