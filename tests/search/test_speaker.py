@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
-from umi_common.search.reorder.speaker import speaker_of
+from umi_common.search.reorder.speaker import named_in, speaker_of
 
 OFF = UmiConfig().replaced(fusion={"speaker_weight": 0.0})
 CHAT = [
@@ -220,3 +220,35 @@ def test_a_place_of_departure_is_no_sender():
 )
 def test_the_speaker_is_read_from_a_mail_without_an_address_and_behind_a_time(text, speaker):
     assert speaker_of(Chunk("a", text)) == speaker
+
+
+@pytest.mark.parametrize(("query", "mail"), [("what did I ask {} about the trip?", 0), ("mail from {} on the trip", 1)])
+@pytest.mark.parametrize("name", ["Tom", "Mira", "Ana"])
+def test_the_person_to_whom_a_mail_was_sent_is_no_speaker(query, mail, name):
+    def thread(other, subject):
+        sam, you = "Sam Hill <sam@hill.example>", f"{other} <{other}@acme.example>"
+        asked = f"From: {sam}\nTo: {you}\nSubject: {subject}\n\nHi {other},\n\nWhere are we on the {subject}?\n\nSam"
+        answer = f"From: {you}\nTo: {sam}\nSubject: Re: {subject}\n\nHi Sam,\n\nAll is booked.\n\n{other}\n\n"
+        return [asked, f"{answer}> Where are we on the {subject}?"]
+
+    subjects = ("trip", "roof", "fence", "tax")
+    threads = {(other, each): thread(other, each) for other in ("Tom", "Mira", "Ana") for each in subjects}
+    texts = [text for both in threads.values() for text in both]
+    assert searched(texts, query.format(name)).ids[0] == str(texts.index(threads[name, "trip"][mail]))
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        *(("what did I ask Mira about the roof?", ""), ("who told Mira?", ""), ("what did I write to Mira?", "")),
+        *(("what did Tom ask Mira?", "tom"), ("what did Mira reply to Tom about the boat?", "mira")),
+        *(("what did Mira ask?", "mira"), ("what did Mira say?", "mira"), ("Did Mira answer?", "mira")),
+        *(("tell me what Mira said", "mira"), ("Mira's answer", "mira"), ("show what Mira wrote", "mira")),
+        *(("can you tell what Mira wants?", "mira"), ("did I ask what Mira earns?", "mira")),
+        *(("Mira asked for a rise", "mira"), ("the mail that Mira wrote", "mira"), ("answer of Mira", "mira")),
+        *(("what was said about Mira?", "mira"), ("a note by Mira", "mira"), ("where does Mira live?", "mira")),
+        *(("what has Tom got from Mira?", "tom mira"), ("Mira and Tom on the roof", "tom mira")),
+    ],
+)
+def test_only_directly_behind_a_verb_of_saying_a_name_is_of_the_person_who_was_told(query, names):
+    assert set(named_in(query, {"mira", "tom"})) == set(names.split())

@@ -11,7 +11,8 @@ nobody. Scores below 0 stay.
 
 The relevance of messages that are not raised is multiplied by `OTHERS_RELEVANCE`. It stays if the query has the name in
 small letters: the lines of a log may begin with "error:", which then is no speaker. If the query names no speaker, or
-several ("what did Mira give Tom?"), nothing changes.
+several ("what did Mira give Tom?"), nothing changes. The person to whom something was said is no speaker: "what did I
+ask Mira?", but "what did Mira ask Tom?" names Mira.
 
 The name hardly changes BM25, because it is in many messages of a chat.
 """
@@ -63,6 +64,8 @@ ARTICLE = re.compile(
     r"(?<= )(an?|the|every|which|der|die|das|de[mnrs]|eine?[mnr]?|les?|la|une?|el|l[ao]s|una|il|lo|uma?|het|een) "
 )
 """An article or a similar word; the word after it is no name: "a note", "the error", "the project manager"."""
+ADDRESSED = re.compile(r"(?<= )(?:ask|asked|tell|told|answer|answered|(?:repl(?:y|ied)|wr(?:ite|ote)|sa(?:y|id)) to) ")
+"""A verb of saying before the person to whom something is said."""
 
 
 def reorder_by_speaker(best: Best, *, query: str, weight: float) -> RankedPool:
@@ -95,6 +98,7 @@ def named_in(query: str, names: Set[str]) -> dict[str, str]:
     capital letter: "what did Mira plant?" names "mira lenz" by "mira".
     """
     asked = ARTICLE.sub(r"\1_", spaced(words_in(query)))  # " the note " -> " the_note "
+    asked = ADDRESSED.sub(r"\g<0>_", asked)  # " ask mira " -> " ask _mira "
     if in_full := {name: name for name in names if spaced([name]) in asked}:
         return in_full
     parts = [words for run in CAPITALS.findall(query) if (words := content_words(run)) and spaced(words) in asked]
