@@ -417,7 +417,7 @@ def _stats_of(offered: Sequence[Piece], rendered: Rendered, packing: Packing) ->
     """The statistics of an assembly; `offered` are the hits of all kinds, best first."""
     shown = [piece for piece in rendered.pieces if piece.copy_of is None]
     ids = {piece.chunk.id for piece in shown}
-    copies = {p.chunk.id: Dropped(p.chunk.id, SAME_TEXT, p.copy_of) for p in rendered.pieces if p.copy_of is not None}
+    copies = {piece.chunk.id: Dropped(piece.chunk.id, SAME_TEXT, piece.copy_of) for piece in rendered.pieces}
     dropped = list[Dropped]()
     for id, kind in ((piece.chunk.id, piece.kind) for piece in offered if piece.chunk.id not in ids):
         reason = copies.get(id, packing.refused.get(id))

@@ -68,8 +68,6 @@ def window_to_fit(text: str, limit: int, size: Callable[[str], int], passage: Ch
         text, limit, size: As in `cut_to_fit`.
         passage: The characters of the passage.
     """
-    if limit < 1:
-        return 0, 0
     first, last = passage
     row_start = _line(text, first)[0] if _inside_row(text, first) else first
     row_end = _line(text, last)[1] if _inside_row(text, last) else last
@@ -116,7 +114,7 @@ def _longest(text: str, limit: int, size: Callable[[str], int]) -> int:
         fits, tokens, over = over, tokens_over, min(len(text), over * 2)
     interpolate = True
     while over - fits > 1 + fits // PRECISION:
-        share = (limit - tokens) / (tokens_over - tokens) if interpolate and tokens_over > tokens else 0.5
+        share = (limit - tokens) / (tokens_over - tokens) if interpolate else 0.5
         end = min(max(fits + 1, fits + int(share * (over - fits))), over - 1)
         found, interpolate = size(text[:end]), not interpolate
         if found <= limit:
