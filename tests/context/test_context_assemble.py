@@ -45,6 +45,7 @@ def test_what_does_not_fit_is_skipped_and_the_next_one_tried():
     context = bare(found, 5)
     assert context.ids == ["a", "c"]
     assert [(drop.id, drop.reason) for drop in context.stats.dropped] == [("b", "total")]
+    assert context.stats.duplication_ratio == 0
 
 
 def test_the_source_cap_stops_one_source_and_not_the_others():
@@ -212,6 +213,18 @@ class TestNeighbours:
         context = assemble(weak, budget=TokenBudget(), policy=policy, counter=Words(), around=self.around(1))
         assert context.ids == ["a", "t2"]
 
+    def test_one_whose_text_is_shown_is_left_out_and_not_cited(self):
+        found = [self.strong[0], hit("x", "word " * 30, 0.8, 2, source="x"), self.strong[1]]
+        around = {"t2": (self.turns[2], Chunk("t3", "word " * 30, source="talk", position=3))}
+        policy = AssemblyPolicy(neighbours=1, format="{text}", citation="")
+        context = assemble(found, budget=100, policy=policy, counter=Words(), around=around)
+        assert context.ids == ["t2", "x", "z"] and all(part.copies == () for part in context)
+
+    def test_chunks_without_the_hit_are_no_neighbours(self):
+        policy = AssemblyPolicy(neighbours=1)
+        context = assemble(self.strong, budget=100, policy=policy, counter=Words(), around={"t2": self.turns[3:5]})
+        assert context.ids == ["t2", "z"]
+
     def test_a_neighbour_never_comes_without_its_hit(self):
         long = hit("t2", "turn 2 says " * 40, 0.9, 1, source="talk", position=2)
         beside = {"t2": (self.turns[1], long.chunk, self.turns[3])}
@@ -335,6 +348,13 @@ def test_rows_from_amid_a_markdown_table_in_one_chunk_are_shown_below_its_first_
     (span,) = part.spans
     assert part.text == HEAD + TABLE[span.start : span.end] and "4711" in part.text
     assert (span.at, span.in_source) == (len(HEAD), (1_000 + span.start, 1_000 + span.end))
+
+
+def test_a_chunk_cut_inside_the_repeated_head_of_its_table_shows_no_character_of_its_source():
+    table = hit("a", "| name | price |\nroof 12", source="s", start_index=100, table_head=17)
+    (part,) = bare([table], 2).parts
+    (span,) = part.spans
+    assert (part.text, span.at, span.in_source) == ("| name", len("| name"), (100, 100))
 
 
 def test_a_text_shown_from_its_middle_is_not_joined_to_the_one_before_it():

@@ -35,6 +35,16 @@ def test_a_window_inside_another_adds_nothing_and_is_still_cited():
     assert part.ids == ("w000", "in")
 
 
+def test_characters_that_three_chunks_share_count_as_duplicates_once():
+    found = [
+        *windows(TEXT, [0], 100),
+        hit("in", TEXT[20:50], 0.5, 2, source="book", position=1, start_index=20),
+        hit("z", TEXT[60:140], 0.4, 3, source="book", position=2, start_index=60),
+    ]
+    context = assemble(found, budget=LARGE, counter=Words())
+    assert context.stats.duplication_ratio == (100 + 30 + 80 - 140) / (100 + 30 + 80)
+
+
 def test_llamaindex_offsets_are_known_too():
     (part,) = parts_of(windows(TEXT, [0, 40], 60, key="start_char_idx"))
     assert part.text == TEXT[0:100]
@@ -62,6 +72,7 @@ def test_chunks_whose_offsets_count_within_their_pages_are_joined_and_ordered_pa
     assert one.text == "Alpha is on page 1.\n\nPage one has blue paint."
     assert two.text == "Beta is on page two. Page two has red paint."
     assert len(parts_of([found[0], found[1]])) == 2, "the end of one page is not followed by the middle of another"
+    assert len(parts_of([found[3], found[2]])) == 2, "the start of one page is not followed by the middle of another"
 
 
 def test_offsets_that_the_text_contradicts_are_not_believed():

@@ -25,6 +25,7 @@ FAMILY = "👩‍👩‍👧‍👦"
         ("short", 5, "short"),
         ("1. Open it.\n2. Close it.\n3. Wait.", 7, "1. Open it.\n2. Close it."),
         ("Sie kam an. Am 3. Mai war sie da.", 5, "Sie kam an."),
+        ("Sie kam an. Am 13. Mai war sie da.", 5, "Sie kam an."),
         ("Is it so? Yes it is.", 5, "Is it so?"),
         ("The roof was mended in May.\n\n## Shed\n\nIt is new and green.", 9, "The roof was mended in May."),
         ("The roof was mended in May.\n\n# Out\n\n## Shed\n\nIt is new.", 11, "The roof was mended in May."),
@@ -131,6 +132,26 @@ def test_a_text_is_cut_around_a_passage(passage, limit, shown):
     at = STORY.index(passage)
     start, end = window_to_fit(STORY, limit, WORDS, (at, at + len(passage)))
     assert STORY[start:end].strip() == shown
+
+
+@pytest.mark.parametrize(
+    "passage, limit, shown",
+    [
+        ("Four five six.", 10, "One two three. Four five six. Seven eight nine."),  # up to its end: 6 of 10 tokens
+        ("Seven eight nine.", 13, "Four five six. Seven eight nine. Ten eleven twelve. Last words here."),
+    ],
+)
+def test_of_a_text_that_goes_on_a_third_of_what_is_shown_precedes_the_passage(passage, limit, shown):
+    text = f"{STORY} {STORY}"
+    at = text.index(passage)
+    start, end = window_to_fit(text, limit, WORDS, (at, at + len(passage)))
+    assert text[start:end] == shown
+
+
+def test_a_first_sentence_is_shown_with_a_long_passage_behind_it():
+    passage = f"{' '.join(f'w{at}' for at in range(9))} end."
+    start, end = window_to_fit(f"Hi. {passage}{' And more words follow.' * 9}", 14, WORDS, (4, 4 + len(passage)))
+    assert (start, end) == (0, 4 + len(passage))
 
 
 def test_a_passage_within_a_row_of_a_table_is_shown_with_its_row():

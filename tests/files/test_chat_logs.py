@@ -135,6 +135,11 @@ def test_a_person_with_one_message_is_a_speaker(file, stamp):
     assert [speaker for _, speaker, _ in found] == names
 
 
+@pytest.mark.parametrize("first", ["05/14/24, 7:15 PM", "14/05/24, 19:15"])
+def test_a_day_above_twelve_tells_the_order_of_day_and_month_of_a_chat(file, first):
+    assert [time for *_, time in entries(file, f"{first} - Mira: hi\n{first} - Bob: yes\n")] == ["05-14 19:15"] * 2
+
+
 def test_dates_that_may_begin_with_the_year_or_the_day_leave_a_chat_undated(file):
     assert [time for *_, time in entries(file, "13/05/24, 19:15 - Mira: hi\n13/06/25, 19:15 - Bob: yes\n")] == ["", ""]
 

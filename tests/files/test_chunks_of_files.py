@@ -277,7 +277,7 @@ def test_records_bring_their_id_metadata_source_and_time(file):
         "event_time": "2024-06-11T19:15:00Z",
     }
     (chunk, other) = chunks_of(
-        file("a.jsonl", f'{json.dumps(record)}\n\n{{"text": "", "id": 3}}\n{{"content": "two", "n": 7}}')
+        file("a.jsonl", f'{json.dumps(record)}\n  \n{{"text": "", "id": 3}}\n{{"content": "two", "n": 7}}')
     )
     assert (chunk.id, chunk.text, chunk.source) == ("r1", "hello", "s")
     assert chunk.metadata["user"] == "ann"

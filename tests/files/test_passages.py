@@ -336,6 +336,16 @@ def test_the_first_row_of_an_html_table_is_no_head_if_it_may_be_data_or_layout(h
     assert page.tables == []
 
 
+def test_each_of_two_html_tables_has_its_own_head_and_cells_in_thead_are_a_head_above_rows_without_digits():
+    heads = ("<thead><tr><td>Name</td><td>Office</td></tr></thead>", "<tr><th>Colour<th>Shade</tr>")
+    page = HtmlText().read("".join(f"<table>{head}<tr><td>Ann<td>Attic<tr><td>Bob<td>Cellar</table>" for head in heads))
+    assert [table.head for table in page.tables] == ["Name Office\n", "Colour Shade\n"]
+
+
+def test_white_space_of_a_page_is_kept_only_inside_of_preformatted_text():
+    assert HtmlText().read("<pre>a  b</pre><p>c  d</p>").text == "a  b\n\nc d\n\n"
+
+
 @pytest.mark.parametrize("end", ["<tr>", "<tr></tr></tbody>", "<tr> </tr><tr>\n</tr>"])
 def test_the_only_row_of_an_html_table_is_no_head_if_empty_rows_follow_it(end):
     assert HtmlText().read(f"<table><tr><td>Menu<td>All that the page says.</tr>{end}</table>").tables == []
@@ -403,6 +413,13 @@ def test_a_list_ends_at_the_next_paragraph_heading_or_code(between):
     text = f"Buy:\n\n- {'Milk. ' * 100}\n- {'Tea. ' * 100}\n\n{between}{'Nothing. ' * 150}"
     passage = in_passages(text)[-1]
     assert passage.startswith("Nothing.")
+
+
+def test_a_line_of_dashes_among_the_rows_of_a_table_or_without_a_bar_begins_no_table():
+    rows = "| 1 | 2 |\n|---|---|\n| 3 | 4 |\n"
+    tables = markdown_tables(f"| a | b |\n|---|---|\n{rows}\nAnd:\n\n| c | d |\n|---|---|\n{rows}")
+    assert [table.head for table in tables] == ["| a | b |\n|---|---|\n", "| c | d |\n|---|---|\n"]
+    assert markdown_tables("Roof | shed\n-----\nNew | old\n") == []
 
 
 @given(

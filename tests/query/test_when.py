@@ -267,6 +267,7 @@ def test_a_leap_day_without_a_year_is_the_latest_that_there_was(now: tuple[int, 
         ("Zahnarzt am 5. Juli", "Friseur Mo., 3.7., Zahnarzt am Mittwoch, 5.7."),
         ("what was repaired on 17 February", "Potholes reported on 3/2, repaired on 17/2."),
         ("dinner on 28 November", "28/11 dinner with Iris"),
+        ("delivery on 17 February", "Not on Mon, on 17/2."),  # Mon is another day than 17/2, a Friday
     ],
 )
 def test_a_text_may_state_a_day_in_digits_without_a_year(query: str, text: str):
@@ -284,6 +285,7 @@ def states_period_of(query: str, text: str) -> bool:
     [
         ("Termin am 2. Oktober", "kommt am 02.10.2019"),  # another year
         ("in March", "4.3. Setup"),  # a section: only a day is read in such digits
+        ("on 3 May", "3.5. Setup"),  # the number of a section
         ("on 24 July", "support is open 24/7"),
         ("on 2 October", "Table 2.10, section 2.10.1"),
         ("on 17 February", "lens 17/2.8, 17/20 points"),
