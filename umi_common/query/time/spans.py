@@ -141,13 +141,21 @@ def of_years(now: datetime, span_of_year: Callable[[int], CalendarPeriod], offse
 
 
 def part(period: CalendarPeriod, first: float, last: float) -> CalendarPeriod:
-    """The part of a period from share `first` to share `last` of its length (0..1), rounded to whole days."""
-    start, length, in_year = period.start, (period.end - period.start).days, period.in_year
+    """The part of a period from share `first` to share `last` of its length (0..1), rounded to whole days. Half a year
+    is six months."""
+    in_year = period.in_year
     return CalendarPeriod(
-        start + timedelta(days=round(length * first)),
-        start + timedelta(days=round(length * last)),
+        _moment_at(period, first),
+        _moment_at(period, last),
         None if in_year is None else lambda year: part(in_year(year), first, last),
     )
+
+
+def _moment_at(period: CalendarPeriod, share: float) -> datetime:
+    days = (period.end - period.start).days
+    if share == 0.5 and days in (365, 366):
+        return _month_start(period.start, 6)
+    return period.start + timedelta(days=round(days * share))
 
 
 def shifted(moment: datetime, unit: str, count: int) -> datetime:
