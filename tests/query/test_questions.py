@@ -168,3 +168,47 @@ def test_an_exclusion_is_looked_for_in_a_few_milliseconds(query):
     assert exclusion_in(query) is None
     negation_in(query)
     assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("query", "kept", "excluded"),
+    [
+        ("any wood but birch", "any wood", " birch"),
+        ("printer paper from any supplier but Acme", "printer paper from any supplier", " Acme"),
+        ("service records by anyone but A. Wirth", "service records by anyone", " A. Wirth"),
+        ("veneer in everything but oak", "veneer in everything", " oak"),
+    ],
+)
+def test_but_behind_any_excludes_what_it_names(query, kept, excluded):
+    assert negation_in(query) == (kept, excluded)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "anything but easy",
+        "everything but the kitchen sink",
+        "nothing but oak",
+        "all but one",
+        "it was all but certain",
+        "all tests pass but the build fails",
+        "all lights on but engine dead",
+        "all services are down but checkout works",
+        "every call fails but only in Safari",
+        "every test green but deploy red",
+        "everyone came but left early",
+        "everything works but slowly",
+        "any ideas but I have no time",
+        "any laptop but it must be light",
+        "any hotel in Rome but with a pool",
+        "any recipe with rice but no meat",
+        "any way to export but keep formatting",
+        "any news, but short",
+        "does anyone but Tom have the key",
+        "why does every job start but never end",
+        "aspirin not for children?",
+    ],
+)
+def test_but_between_two_states_and_a_question_on_one_thing_exclude_nothing(query):
+    assert exclusion_in(query) is None
+    assert negation_in(query) is None

@@ -196,3 +196,37 @@ def test_a_text_that_says_cannot_comes_before_one_that_says_can(question):
         for text in ("Guest Ann cannot eat gluten.", "Guest Bob can eat gluten.", "Guest Cem can eat nuts."):
             store.add([Chunk(text, text)])
         assert umi.search(question).ids[0] == "Guest Ann cannot eat gluten."
+
+
+@pytest.mark.parametrize("question", ["{}s not from Acme", "{}s that are not from Acme", "{}s from anyone but Acme"])
+def test_it_comes_last_even_if_most_records_hold_it(question):
+    firms = ("Acme", "Acme", "Acme", "Acme", "Borel", "Cindra")
+    lines = [f"Invoice {4000 + at} from {firms[at % 6]}: {at * 37 % 900} EUR, due in 30 days." for at in range(150)]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(line, line) for line in lines])
+        found = umi.search(question.format("invoice")).ids
+    assert not [line for line in found if "Acme" in line]
+
+
+def test_any_wood_but_one_is_found_beside_texts_on_something_else():
+    woods = ("Birch", "Oak", "Walnut", "Maple")
+    boards = [f"{woods[at % 4]} plywood sheet, {at // 4 + 4} mm, {at * 7 % 50} euros." for at in range(48)]
+    pills = [f"Take pill {at} with any food, but not with milk." for at in range(20)]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(text, text) for text in boards + pills])
+        for wood in woods:
+            found = umi.search(f"plywood of any wood but {wood.lower()}", limit=5).ids
+            assert not [text for text in found if text.startswith((wood, "Take"))]
+
+
+def test_what_is_excluded_comes_last_although_a_text_of_another_kind_stands_between():
+    sections = {"Annual leave": "Employees have {} days of leave.", "Sick pay": "Pay goes on for {} weeks."}
+    sites = {"Berlin": "Germany", "Munich": "Germany", "Lyon": "France"}
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for at, (site, land) in enumerate(sites.items()):
+            title = f"Handbook, {site}, {land}"
+            store.add([Chunk(f"{site} head", f"{title}. It holds for all sites in {land}.", source=site, position=0)])
+            texts = [f"{title} > {key}. {text.format(20 + at)}" for key, text in sections.items()]
+            store.add([Chunk(f"{site} {n}", text, source=site, position=n) for n, text in enumerate(texts, 1)])
+        assert umi.search("annual leave at sites in Germany but not in Berlin").ids[0] == "Munich 1"
+        assert umi.search("annual leave at sites in Germany but not in Munich").ids[0] == "Berlin 1"

@@ -831,3 +831,45 @@ def test_a_store_that_fails_at_the_search_beyond_the_first_candidates_costs_thei
         result = umi.search("the last error of auth", now=NOW)
     assert len(result.hits) == 10
     assert [loss.part for loss in result.degraded] == ["time order"]
+
+
+@pytest.mark.parametrize("pump", ["P40-0100", "P40-0104", "P40-0118"])
+@pytest.mark.parametrize(
+    ("query", "first"), [("last service of {}", 5), ("latest pressure of pump {}", 5), ("first service of {}", 0)]
+)
+def test_the_last_record_of_a_device_is_of_no_device_whose_number_begins_alike(pump, query, first):
+    pumps = ["P40-0100", "P40-0104", "P40-0107", "P40-0110", "P40-0118"]
+    done = ("Oil changed", "Filter changed", "Seal replaced")
+    records = [f"Service record {pumps[at % 5]}: {done[at % 3]}, pressure {at % 4 + 5} bar." for at in range(30)]
+    assert first_of(records, query.format(pump)) == records[first * 5 + pumps.index(pump)]
+
+
+def by_month(count=12):
+    """(text, time) of three records a month of 2026."""
+    texts = ["Invoice {} from Acme: paper.", "Invoice {} from Borel: bolts.", "Invoice {} from Acme: oil."]
+    return [(texts[at % 3].format(300 + at), NOW.replace(month=at // 3 + 1, day=5 + at % 3)) for at in range(3 * count)]
+
+
+@pytest.mark.parametrize(
+    ("query", "at"),
+    [
+        ("last invoice of March 2026", 8),
+        ("last invoice in March", 8),
+        ("first invoice in March 2026", 6),
+        ("latest invoice from Borel in February 2026", 4),
+        ("last invoice of 6 February 2026", 4),
+        ("first invoice of Acme in April", 9),
+    ],
+)
+def test_the_last_record_of_a_period_is_no_later_one(query, at):
+    now = NOW.replace(month=11, day=20)
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(text, text, event_time=time) for text, time in by_month(10))
+        assert umi.search(query, now=now).ids[0] == by_month()[at][0]
+
+
+@pytest.mark.parametrize("query", ["latest status of the May 2025 audit", "the last status of the May 2025 audit"])
+def test_a_period_that_texts_themselves_name_may_be_their_subject(query):
+    months = ("April", "May", "June")
+    texts = [f"Status of the {months[at % 3]} 2025 audit: {at} papers missing." for at in range(15)]
+    assert first_of(texts, query) == texts[13]

@@ -90,20 +90,24 @@ _EXCLUSION = re.compile(rf"(?P<kept>{_KEPT}+?),? {EXCEPT.pattern}{_EXCLUDED}", r
 full stop after one or two letters does not end the sentence: "Dr. Lee", "no. 5". A list with commas does not match."""
 _BE_NOT = r"(?:is|are|was|were)(?:n['\u2019]t| not)"
 _PREPOSITIONS = r"(?:about|at|by|for|from|in|of|on|under|with)"
+_ANY = r"(?:any [^\s,.]+|(?:any|every)(?:one|body|thing|where))"
+_BUT = r"but(?! (?:also|for|how|i|if|it|never|no|not|only|still|then|they|to|we|with|without|you)\b)"
 _NEGATIONS = [
     re.compile(rf"(?P<kept>{kept}) {negation}{_EXCLUDED}", re.IGNORECASE)
     for kept, negation in (
         (rf"which (?:(?!\b(?:{_VERB}|(?:if|when|because|since)\b)){_KEPT})+?", _BE_NOT),
         (rf"{_KEPT}+?,?", rf"(?:that|which|who) (?:{_VERB}(?:(?<=n['\u2019]t)| not)|can(?:no|['\u2019])t)"),
-        (rf"(?:(?!\b{_VERB}){_KEPT})+?", rf"not(?= {_PREPOSITIONS}\b)"),
+        (rf"(?:(?!\b{_VERB}){_KEPT})+?", rf"not(?= {_PREPOSITIONS}\b[^?]*$)"),
         (rf"(?=(?:\w+ ){{0,2}}\w{{2,}}s\b)(?:(?!\b{_VERB}){_KEPT})+?", r"not(?= \w+ed (?:to|by)\b)"),  # of several
         (rf"(?:(?!\b{_VERB}){_KEPT})+,", "not"),
+        (rf"(?:(?:(?!\b{_VERB}){_KEPT})*? )?{_ANY}", _BUT),
     )
 ]
 """The same with "not": "which bugs are not assigned to Tom?", "bugs that aren't assigned to Tom", "bugs not from Tom",
-"bugs not assigned to Tom", "bugs, not closed". Other queries with "not" name a problem, whose texts hold the words
-behind it: "file not found", "reports not loading in Safari", "laptop not connected to wifi", "what happens when the
-report does not load in Safari?"."""
+"bugs not assigned to Tom", "bugs, not closed"; and "any wood but birch". Other queries with "not" name a problem, whose
+texts hold the words behind it: "file not found", "reports not loading in Safari", "laptop not connected to wifi", "what
+happens when the report does not load in Safari?". Most other queries with "but" contrast two states ("all lights on but
+engine dead")."""
 _REQUEST = re.compile(r"(?:could|would|will) (?:you|someone|anyone|somebody|anybody)\b", re.IGNORECASE)
 
 
@@ -173,7 +177,7 @@ def exclusion_in(query: str) -> Exclusion | None:
 
 
 def negation_in(query: str) -> Exclusion | None:
-    """What the word "not" excludes at the end of a query; None if it excludes nothing."""
+    """What "not", or "but" behind "any", excludes at the end of a query; None if it excludes nothing."""
     query = _single_spaced(query)
     if len(query) > EXCLUDING_CHARACTERS_MAX:
         return None

@@ -52,9 +52,9 @@ common(x, y) = |x and y| / min(|x|, |y|), 0 if a set is empty.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any
 
 from umi_common.number_names import DIGITS_OF, ORDINAL_ENDINGS
@@ -62,9 +62,9 @@ from umi_common.pool import Bools
 from umi_common.query.questions import EXCEPT, Exclusion
 from umi_common.runtime.forks import cached_property
 from umi_common.search.rank import RankedPool
-from umi_common.search.reorder.best import Best, inserted
+from umi_common.search.reorder.best import CANDIDATES, Best, inserted
 from umi_common.search.reorder.sources import asks
-from umi_common.search.reorder.words import TEXTS_KEPT, TermsOf, with_plain_signs, words_in
+from umi_common.search.reorder.words import FIRST_LETTERS, TEXTS_KEPT, TermsOf, with_plain_signs, words_in
 from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
 from umi_common.stores.lexical.numbers_in_text import BASE_UNITS, in_base_units, with_common_forms
 
@@ -270,21 +270,22 @@ def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf, onl
     """The ranking with candidates that hold excluded words moved back.
 
     For "projects but not on AWS", both arms rank texts on projects on AWS first, because these hold most of the query's
-    words. A candidate a passes b, which stands directly before a, if lacks(a) contains lacks(b) and is larger, and
-    held(a) contains held(b):
+    words. A candidate a passes b if lacks(a) contains lacks(b) and is larger, and held(a) contains held(b):
 
         lacks(i)    the set of the excluded words that text i lacks, or holds only behind a negation ("not on AWS")
         held(i)     the set of the words that the query asks for and text i holds
 
     Neither set has function words. A text holds a word if it holds the word itself or its terms. Terms alone would miss
     words of other languages, because a single word is stemmed as English, and a text by the rules of its language. The
-    order does not change if a candidate states an exception with an excluded word, as "open daily except Mondays" does:
-    the query may ask for that text.
+    order does not change if one of the first candidates states an exception with an excluded word, as "open daily
+    except Mondays" does: the query may ask for that text.
+
+    The candidates that pass one of the first, and those with as few words as they pass, are sorted by the size of
+    lacks, the largest first, and get the ranks that they had together. All other candidates keep their ranks.
 
     Args:
-        only_alike: Whether a must also be alike, as by rule 3 at the top of this file, to one of the first `COMPARED`
-            candidates with more excluded words. Otherwise "foods that are not safe for dogs" would find any text on
-            foods before "Grapes are toxic to dogs".
+        only_alike: Whether a must also be alike to b, as by rule 3 at the top of this file. Otherwise "foods that are
+            not safe for dogs" would find any text on foods before "Grapes are toxic to dogs".
     """
     texts = [text[:CHARACTERS_MAX] for text in best.texts]
     wanted, unwanted = (
@@ -292,30 +293,39 @@ def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf, onl
         for text in (exclusion.kept, exclusion.excluded)
     )
     unwanted |= {word: frozenset([word]) for word in joined_in(exclusion.excluded) if "-" in word}
-    after_except = [text[found.end() :] for text in texts for found in EXCEPT.finditer(text)]
+    order = best.order
+    near = [texts[at] for at in order[:CANDIDATES]]
+    after_except = [text[found.end() :] for text in near for found in EXCEPT.finditer(text)]
     exceptions = " ".join(SENTENCE_END.split(each, maxsplit=1)[0] for each in after_except)
     if _words_held(unwanted, exceptions, terms_of):
         return best.ranked
     held = [_words_held(wanted, text, terms_of) for text in texts]
     lacks = [unwanted.keys() - _words_held(unwanted, NEGATED.sub(" ", text), terms_of) for text in texts]
-    may_pass = [True] * len(texts)
-    if only_alike:
-        asked = AskedWords(f"{exclusion.kept}{exclusion.excluded}")
-        words = [Words(text, asked) for text in texts]
-        first = best.order[:COMPARED]
-        may_pass = [
-            any(lacked > lacks[at] and _alike(own, words[at]) for at in first)
-            for own, lacked in zip(words, lacks, strict=True)
-        ]
+    best.facts["holding"] = sum(len(lacked) < len(unwanted) for lacked in lacks)
+    asked = AskedWords(f"{exclusion.kept}{exclusion.excluded}")
+    words = [Words(text, asked) for text in texts] if only_alike else []
 
     def passes(one: int, other: int) -> bool:
-        return may_pass[one] and lacks[one] > lacks[other] and held[one] >= held[other]
+        more = lacks[one] > lacks[other] and held[one] >= held[other]
+        return more and (not only_alike or _alike(words[one], words[other]))
 
-    best.facts["holding"] = sum(len(lacked) < len(unwanted) for lacked in lacks)
-    return best.in_order(inserted(best.order, passes))
+    first = order[: COMPARED if only_alike else CANDIDATES]
+    passing = {at for at in order if any(passes(at, other) for other in first)}
+    kinds = {(frozenset(lacks[at]), frozenset(held[at])) for at in passing}
+    moved = [at in passing or any(lack > lacks[at] and hold >= held[at] for lack, hold in kinds) for at in order]
+    lacking_first = iter(sorted(compress(order, moved), key=lambda at: -len(lacks[at])))
+    return best.in_order([next(lacking_first) if moves else at for at, moves in zip(order, moved, strict=True)])
 
 
 def _words_held(words: Mapping[str, frozenset[str]], text: str, terms_of: TermsOf) -> set[str]:
     """Of `words`, which has the terms by word, the words that the text holds."""
-    text_words, text_terms = {*words_in(text), *joined_in(text)}, frozenset(terms_of(text))
-    return {word for word, terms in words.items() if word in text_words or terms <= text_terms}
+    text_words, lower = {*words_in(text), *joined_in(text)}, text.lower()
+    held = {word for word in words if word in text_words}
+    may_hold = [word for word in words.keys() - held if not text.isascii() or _begun_in(lower, words[word])]
+    text_terms = frozenset(terms_of(text)) if may_hold else frozenset[str]()
+    return held | {word for word in may_hold if words[word] <= text_terms}
+
+
+def _begun_in(text: str, terms: Iterable[str]) -> bool:
+    """Whether a text holds the first letters of all terms; reducing it to its terms takes long."""
+    return all(term[:FIRST_LETTERS] in text for term in terms)

@@ -8,7 +8,8 @@ candidates (the best chunks so far, about fifty) are therefore compared by their
 The compared candidates are sorted by time: place rises in equal steps from 0 (the oldest) to 1 (the latest), or falls
 from 1 to 0 if the query asks for the first; candidates with equal times share a place. place is 0 for all other
 candidates. A candidate without a time is never compared; nor, if the query asks for the latest, is one with a time in
-the future (`AGE_HOURS_MIN`). If fewer than two different times are compared, the ranking stays as it was.
+the future (`AGE_HOURS_MIN`). If fewer than two different times are compared, the ranking stays as it was, except that
+the only candidate of a series in the period that the query names comes first.
 
 One of four rules says which candidates are compared, and with which score(i) and weight(i); each is one function:
 
@@ -31,7 +32,7 @@ from umi_common.pool import Bools, Floats, Pool
 from umi_common.query.time.find import COUNT, FIRST_ELSEWHERE, LAST_ELSEWHERE, TimeOrder
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, Best
-from umi_common.search.reorder.words import TermsOf, content_words, words_in
+from umi_common.search.reorder.words import DIGITS, TermsOf, content_words, words_in
 from umi_common.stores.lexical.languages import ENGLISH, all_function_words, function_words
 
 SCORE_SHARE, BM25_SHARE = 0.65, 0.8
@@ -159,7 +160,14 @@ def candidates_compared(pool: Pool, several: bool) -> int:
 
 
 def reorder_by_time(
-    best: Best, *, query: str, asked: TimeOrder, weight: float, terms_of: TermsOf = words_in
+    best: Best,
+    *,
+    query: str,
+    asked: TimeOrder,
+    weight: float,
+    terms_of: TermsOf = words_in,
+    phrase: str = "",
+    of_period: Bools | None = None,
 ) -> RankedPool:
     """The ranking by the formula at the top of this file.
 
@@ -168,11 +176,17 @@ def reorder_by_time(
         asked: `time_order` of `query`: whether it asks for the latest or the first.
         weight: The setting `when.order_boost`.
         terms_of: The store's function from a text to its terms.
+        phrase: The words that name a period; "" if the query names none.
+        of_period: (n,) whether the time of a row lies in this period. If a candidate of a series does, or its text
+            holds the phrase, the others are not of the series: "last invoice of March" is none of April.
     """
     several = of_several(query, asked)
     short = comparable(best.pool, several)[best.rows]
     series = _series(best, short, query, asked, terms_of)
     if series is not None:
+        if of_period is not None:
+            inside = series & (of_period[best.rows] | [phrase.lower() in text.lower() for text in best.texts])
+            series = inside if inside.any() else series
         scores = best.scores
         scores[series] = scores[short].max()
         compared, weights = series, np.full(len(scores), weight)
@@ -185,10 +199,10 @@ def reorder_by_time(
     ages = best.pool.age_hours[best.rows]
     compared = compared & (~np.isnan(ages) if asked == "first" else ages >= AGE_HOURS_MIN)
     times = sorted(set((-ages[compared]).tolist()))  # the oldest first
-    if len(times) < 2:
+    if len(times) < 2 and (series is None or compared.sum() != 1):
         return best.ranked
     best.facts.update(asked=asked, candidates=int(compared.sum()))
-    latest_last = np.searchsorted(times, -ages[compared]) / (len(times) - 1)
+    latest_last = np.searchsorted(times, -ages[compared]) / max(1, len(times) - 1)
     places = np.zeros(len(ages))
     places[compared] = 1.0 - latest_last if asked == "first" else latest_last
     return best.sorted_by(scores * (1.0 + weights * places))
@@ -215,8 +229,9 @@ def _took_place(text: str) -> bool:
 
 
 def _words_held(best: Best, query: str, terms_of: TermsOf) -> tuple[set[str], list[frozenset[str]]]:
-    """The beginnings of the query's content words, without counts and `_ORDER_WORDS`; those that each candidate's text
-    holds. A text with an order word, or the count, before such a word ("Anna's first car was a Golf") holds one more.
+    """The beginnings of the query's content words, without counts and words that ask for an order; those that each
+    candidate's text holds. A text with an order word, or the count, before such a word ("Anna's first car was a Golf")
+    holds one more.
 
     If the query has an English order word, a word of over two letters that is a function word of another language only
     is a content word, too: it may be a name, such as Ben.
@@ -226,17 +241,28 @@ def _words_held(best: Best, query: str, terms_of: TermsOf) -> tuple[set[str], li
     order = _ORDER_WORDS.intersection(words_in(query))
     others = function_words([ENGLISH]) if order else all_function_words()
     words = {*content_words(uncounted), *(word for word in words_in(uncounted) if len(word) > 2 and word not in others)}
-    begun = {word[: min(map(len, [word, *terms_of(word)]))] for word in words - _ORDER_WORDS}
-    if elsewhere:  # a single word such as "Rechnungen" does not show its language, and so is not stemmed by it
-        begun = {word[: max(ENDING_FROM, len(word) - ENDING_LETTERS)] for word in begun}
+    begun = {_beginning(word, terms_of, bool(elsewhere)) for word in words - _ORDER_WORDS}
     if not begun:
         return begun, [frozenset()] * len(best.rows)
     word = "|".join(sorted(map(re.escape, begun), reverse=True))
     asked = [count[0] for count in COUNT.finditer(query)] or [*order, *elsewhere]
     named = "|".join(" ".join(words_in(each)) for each in asked) or "(?!)"
-    begins, begins_named = re.compile(rf"(?<!\w)(?:{word})"), re.compile(rf"\b(?:{named}) (?:{word})")
+    begins, begins_named = re.compile(rf"(?<!\w)(?:{word})(?<!\d(?=\d))"), re.compile(rf"\b(?:{named}) (?:{word})")
     texts = [text.lower() if text.isascii() else " ".join(words_in(text)) for text in best.texts]
     return begun, [frozenset(begins.findall(text) + begins_named.findall(text)) for text in texts]
+
+
+def _beginning(word: str, terms_of: TermsOf, elsewhere: bool) -> str:
+    """The letters that the forms of a word of the query share. A word with a digit has one form: "0104" is not "0100".
+
+    Args:
+        elsewhere: Whether the query asks for an order in another language than English. A single word, such as
+            "Rechnungen", does not show its language, so that `terms_of` does not stem it.
+    """
+    if DIGITS.search(word):
+        return word
+    stem = word[: min(map(len, [word, *terms_of(word)]))]
+    return stem[: max(ENDING_FROM, len(stem) - ENDING_LETTERS)] if elsewhere else stem
 
 
 def _nearly_equal(best: Best, weight: float) -> _Compared:

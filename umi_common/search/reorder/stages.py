@@ -15,7 +15,7 @@ import numpy as np
 from umi_common.errors import EmbedderError
 from umi_common.pool import NO_SOURCE, Ints, Pool
 from umi_common.query.time.find import When, time_order
-from umi_common.ranking.period import PeriodBoost
+from umi_common.ranking.period import PeriodBoost, in_period
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder import alike, in_time_order, late_interaction, numbers, phrases, sources, speaker
 from umi_common.search.reorder.best import CANDIDATES, Best
@@ -122,7 +122,8 @@ def reorder_stages(
     if fusion.alike and exclusion is not None and terms_of is not None:
         only_alike = request.exclusion is None
         exclude = partial(alike.reorder_excluded, exclusion=exclusion, terms_of=terms_of, only_alike=only_alike)
-        yield ReorderStage("excluded", CANDIDATES, exclude)
+        # not only the first `CANDIDATES`: all of them may hold what is excluded
+        yield ReorderStage("excluded", in_time_order.candidates_compared(pool, several=True), exclude)
     if latest_or_first is not None:
         in_order = partial(
             in_time_order.reorder_by_time,
@@ -130,6 +131,8 @@ def reorder_stages(
             asked=latest_or_first,
             weight=config.when.order_boost,
             terms_of=terms_of or words_in,
+            phrase="" if when is None else when.phrase,
+            of_period=None if when is None else in_period(pool, when.range, request.now),
         )
         several = in_time_order.of_several(outside, latest_or_first)
         yield ReorderStage("time_order", in_time_order.candidates_compared(pool, several), in_order)
