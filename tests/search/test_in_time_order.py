@@ -762,6 +762,8 @@ def test_the_last_and_the_first_invoice_are_asked_for_in_german_french_and_spani
         *("premier league table", "primer for rusty metal", "a primer on bonds", "prima facie evidence"),
         *("el cumpleaños de mi primo Juan", "la prima del seguro del coche", "primeros auxilios", "Amazon Prime"),
         *("por último los platos", "última hora en Gaza", "los últimos 5 días", "als erstes Milch kaufen"),
+        *("die letzten drei Jahre", "ces dernières années", "facturas del primer trimestre", "erstes Halbjahr"),
+        *("primeiros socorros", "première guerre mondiale", "in erster Linie", "la prima guerra", "erster Schritt"),
     ],
 )
 def test_a_word_for_last_or_first_with_another_meaning_asks_for_no_order(query):
@@ -844,6 +846,12 @@ def test_the_last_record_of_a_device_is_of_no_device_whose_number_begins_alike(p
     assert first_of(records, query.format(pump)) == records[first * 5 + pumps.index(pump)]
 
 
+def test_a_function_word_with_an_umlaut_is_no_word_of_a_series():
+    states = ("überfällig", "offen", "bezahlt")
+    records = [f"Rechnung {400 + n}: Toner, {states[n % 3]}." for n in range(12)]
+    assert first_of(records, "die neueste Rechnung über Toner") == records[-1]
+
+
 def by_month(count=12):
     """(text, time) of three records a month of 2026."""
     texts = ["Invoice {} from Acme: paper.", "Invoice {} from Borel: bolts.", "Invoice {} from Acme: oil."]
@@ -866,6 +874,21 @@ def test_the_last_record_of_a_period_is_no_later_one(query, at):
     with HybridStore.open() as store, DualRetriever(store) as umi:
         store.add(Chunk(text, text, event_time=time) for text, time in by_month(10))
         assert umi.search(query, now=now).ids[0] == by_month()[at][0]
+
+
+@pytest.mark.parametrize(
+    ("query", "at"),
+    [
+        *(("letzte Rechnung vom März", 8), ("dernière facture de mars", 8), ("primera factura de marzo", 6)),
+        *(("ultima fattura di maggio", 14), ("última fatura de abril", 11), ("eerste factuur van april", 9)),
+    ],
+)
+def test_the_last_record_of_a_month_is_asked_for_in_other_languages(query, at):
+    words = "Rechnung Facture Factura Fattura Fatura Factuur"
+    records = [(f"{words} {300 + n}.", time) for n, (_, time) in enumerate(by_month(10))]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(text, text, event_time=time) for text, time in records)
+        assert umi.search(query, now=NOW.replace(month=11, day=20)).ids[0] == records[at][0]
 
 
 @pytest.mark.parametrize("query", ["latest status of the May 2025 audit", "the last status of the May 2025 audit"])

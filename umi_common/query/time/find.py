@@ -239,7 +239,10 @@ FIRST_ELSEWHERE = (
     rf"|(?:i primi|le prime)(?= (?:\d|{NUMBER_NAMES})\b)|{_OURS} (?:(?:\d\d?|{NUMBER_NAMES}) )?{_DOUBTFUL_FIRST}"
 )
 """A pattern of the words for "first" and "oldest" in these languages."""
-_NO_PERIOD = rf"(?! (?:(?:\d+|{NUMBER_NAMES}) )?(?:{PERIOD_NAMES}|stunden?|minuten?|heures?|horas?|minut[oe]s?|ore)\b)"
+_NO_PERIOD = (
+    rf"(?! (?:(?:\d+|{NUMBER_NAMES}) )?(?:(?:{PERIOD_NAMES}|quartal|halbjahr|kwartaal)e?[ns]?"
+    r"|hälfte|(?:tri|se)mestr[ei]s?|stunden?|minuten?|heures?|horas?|minut[oe]s?|ore)\b)"
+)
 """Stands behind such a word. It does not match before a period: "letzte Woche", "les 3 derniers jours"."""
 _LATEST = re.compile(
     r"\b(?:latest|newest|most recent(?:ly)?|current(?:ly)?|now|nowadays|these days|at the moment|up[- ]to[- ]date"
@@ -270,8 +273,9 @@ _OTHER_MEANING = re.compile(
     r"|(?<=\b(?:newest|latest|recent|oldest)) first\b"
     r"|\bat (?:the )?(?:very )?(?:latest|earliest)\b|\bat last\b|\blast but not least\b"
     r"|\bfirst (?:grade|edition|authors?|chapter|section|paragraph|page|row|column|step|prize|degree|person|language)\b"
-    r"|\b(?:erste[mnrs]?|premi(?:er|ère)s?|primer[oa]?s?|prim[oa]|eerste) (?:hilfe|klasse|stock|bank|group|schritte"
-    r"|weltkrieg|ministre|étage|classe|page|secours|ministr[oa]|piso|clase|auxilios|pasos|página|guerra|hulp)\b"
+    r"|\b(?:erste[mnrs]?|premi(?:er|ère)s?|prim(?:ei?r)?[oa]?s?|eerste) (?:hilfe|klasse|stock|bank|group|schritte?"
+    r"|weltkrieg|linie|liga|etage|ministre|étage|classe|page|secours|pas|guerre|ministr[oa]|piso|clase|auxilios|pasos?"
+    r"|página|lugar|andar|socorros|piano|guerra|hulp|verdieping|wereldoorlog)\b"
     r"|\b(?:letzte[mnrs]?|derni(?:er|ère)s?|[uú]ltim[oa]|laatste) (?:zug|bus|bahn|fähre|train|métro|tren|autobús|treno"
     r"|trein|endes|chance|hora|ora)\b|\b(?:por último|als erstes|fürs erste|en (?:premier|dernier))\b"
     r"|\bcurrent(?= (?:of|in|through|at|to|from|and|or|is|flows?|draw|ratings?|density|consumption|sensors?)\b|\W*$)",

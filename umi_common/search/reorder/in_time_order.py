@@ -240,7 +240,7 @@ def _words_held(best: Best, query: str, terms_of: TermsOf) -> tuple[set[str], li
     uncounted = _ORDER_ELSEWHERE.sub(" ", COUNT.sub(" ", query))
     order = _ORDER_WORDS.intersection(words_in(query))
     others = function_words([ENGLISH]) if order else all_function_words()
-    words = {*content_words(uncounted), *(word for word in words_in(uncounted) if len(word) > 2 and word not in others)}
+    words = {*content_words(uncounted), *(word for word in content_words(uncounted, others) if len(word) > 2)}
     begun = {_beginning(word, terms_of, bool(elsewhere)) for word in words - _ORDER_WORDS}
     if not begun:
         return begun, [frozenset()] * len(best.rows)

@@ -74,9 +74,9 @@ def with_plain_signs(text: str) -> str:
 
 
 @lru_cache(TEXTS_KEPT)
-def content_words(text: str) -> tuple[str, ...]:
-    """`words_in` of a text without function words."""
-    function_words = all_function_words()
+def content_words(text: str, function_words: frozenset[str] | None = None) -> tuple[str, ...]:
+    """`words_in` of a text without function words; None: those of all languages."""
+    function_words = all_function_words() if function_words is None else function_words
     # They are removed before `words_in`, too: it turns "für", a function word, into "fur", which is none.
     kept = " ".join([word for word in text.split() if bare(word).lower() not in function_words])
     return tuple([word for word in words_in(kept) if word not in function_words])
