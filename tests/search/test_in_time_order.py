@@ -876,6 +876,28 @@ def test_the_last_record_of_a_period_is_no_later_one(query, at):
         assert umi.search(query, now=now).ids[0] == by_month()[at][0]
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_all_records_of_a_period_come_before_others_of_the_series(count):
+    now, long = (
+        NOW.replace(month=11),
+        "A long record of the firm about an invoice of Acme, and how it was paid by them {}.",
+    )
+    of_april = [(f"Acme invoice {n}.", NOW.replace(month=4, day=n)) for n in range(1, 10)]
+    of_march = [(long.format(n), NOW.replace(month=3, day=n)) for n in range(1, 1 + count)]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(text, text, event_time=time) for text, time in of_april + of_march)
+        found = umi.search("last Acme invoice March 2026", now=now, limit=count).ids
+    assert [*found] == [text for text, _ in reversed(of_march)]
+
+
+@pytest.mark.parametrize("query", ["last invoice from Acme", "first invoice from Acme"])
+def test_a_series_with_one_known_time_keeps_its_order(query):
+    lines = [f"Invoice {100 + at} from Acme, {('paper', 'oil', 'ink')[at % 3]}." for at in range(9)]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(line, line, event_time=NOW if at == 8 else None) for at, line in enumerate(lines))
+        assert STAGE not in umi.search(query, now=NOW).hits[0].stages
+
+
 @pytest.mark.parametrize(
     ("query", "at"),
     [

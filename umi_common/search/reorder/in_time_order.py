@@ -7,7 +7,8 @@ candidates (the best chunks so far, about fifty) are therefore compared by their
 
 The compared candidates are sorted by time: place rises in equal steps from 0 (the oldest) to 1 (the latest), or falls
 from 1 to 0 if the query asks for the first; candidates with equal times share a place. place is 0 for all other
-candidates. A candidate without a time is never compared; nor, if the query asks for the latest, is one with a time in
+candidates. If only records of a period are compared, the smallest place is one step, so that they come before all
+others. A candidate without a time is never compared; nor, if the query asks for the latest, is one with a time in
 the future (`AGE_HOURS_MIN`). If fewer than two different times are compared, the ranking stays as it was, except that
 the only candidate of a series in the period that the query names comes first.
 
@@ -182,11 +183,12 @@ def reorder_by_time(
     """
     several = of_several(query, asked)
     short = comparable(best.pool, several)[best.rows]
-    series = _series(best, short, query, asked, terms_of)
+    series, limited = _series(best, short, query, asked, terms_of), False
     if series is not None:
         if of_period is not None:
             inside = series & (of_period[best.rows] | [phrase.lower() in text.lower() for text in best.texts])
-            series = inside if inside.any() else series
+            limited = bool(inside.any())
+            series = inside if limited else series
         scores = best.scores
         scores[series] = scores[short].max()
         compared, weights = series, np.full(len(scores), weight)
@@ -199,12 +201,13 @@ def reorder_by_time(
     ages = best.pool.age_hours[best.rows]
     compared = compared & (~np.isnan(ages) if asked == "first" else ages >= AGE_HOURS_MIN)
     times = sorted(set((-ages[compared]).tolist()))  # the oldest first
-    if len(times) < 2 and (series is None or compared.sum() != 1):
+    if len(times) < 2 and not (limited and compared.sum() == 1):
         return best.ranked
     best.facts.update(asked=asked, candidates=int(compared.sum()))
-    latest_last = np.searchsorted(times, -ages[compared]) / max(1, len(times) - 1)
+    earlier = np.searchsorted(times, -ages[compared])
+    steps = len(times) - 1 - earlier if asked == "first" else earlier
     places = np.zeros(len(ages))
-    places[compared] = 1.0 - latest_last if asked == "first" else latest_last
+    places[compared] = (steps + limited) / (len(times) - 1 + limited)
     return best.sorted_by(scores * (1.0 + weights * places))
 
 
