@@ -98,3 +98,18 @@ def test_a_hit_taken_back_from_the_finished_text_is_cut_to_the_room_left_with_it
     context = assemble(found, budget=TokenBudget(max_total=270), counter=Tens())
     assert [part.ids for part in context.parts] == [("a",), ("b",), ("c",)]
     assert context.parts[-1].trimmed
+
+
+@pytest.mark.parametrize("blanks", ["\n" * 30, " " * 30])
+@pytest.mark.parametrize("budget", [35, TokenBudget(max_total=60, per_chunk_max=12)], ids=["total", "per chunk"])
+def test_a_cut_of_a_text_that_begins_with_many_blanks_shows_its_words(blanks, budget):
+    context = assemble([hit("a", f"{blanks}alpha beta")], budget=budget, counter=len)
+    (part,) = context.parts
+    assert part.text == "alpha beta" and [(span.start, span.end) for span in part.spans] == [(30, 40)]
+
+
+def test_a_cut_around_a_passage_of_blanks_shows_words():
+    found = [hit("a", "\n" * 30 + "alpha beta")]
+    budget = TokenBudget(max_total=60, per_chunk_max=8)
+    context = assemble(found, budget=budget, counter=len, passage_of=lambda _: (0, 20))
+    assert [part.text for part in context.parts] == ["alpha"]

@@ -174,13 +174,16 @@ class Packing:
     def cut(self, piece: Piece, tokens: int) -> Piece:
         """The piece cut to at most `tokens` tokens, around the passage that `passage_of` returns for its chunk.
 
-        Without a passage, the piece is cut to its beginning. If the chunk begins with the head of a table, this head is
-        shown before the rows, unless it takes more than half of the tokens.
+        Without a passage, or if it is blank, the piece is cut to its beginning; if that is blank, to the text after
+        the blanks. If the chunk begins with the head of a table, this head is shown before the rows, unless it takes
+        more than half of the tokens.
         """
         text, size = piece.chunk.text, self.counter.measure
         passage = None if self._passage_of is None else self._passage_of(piece.chunk)
-        if passage is None:
-            return piece.cut(0, cut_to_fit(text, tokens, size))
+        if passage is None or not text[slice(*passage)].strip():
+            end = cut_to_fit(text, tokens, size)
+            start = 0 if text[:end].strip() else _blanks_before(text)
+            return piece.cut(start, start + cut_to_fit(text[start:], tokens, size) if start else end)
         start, end = window_to_fit(text, tokens, size, passage)
         head = text[: piece.table_head]
         left = tokens - size(head)
@@ -204,7 +207,7 @@ class Packing:
             return self._refuse(id, "total" if total < source else "source")
         if self.counter.surely_exceeds(piece.text, cap) or self.counter.count(piece.text) > cap:
             piece = self.cut(piece, cap)
-        if not piece.text:
+        if not piece.text.strip():
             return self._refuse(id, "chunk")
         text, joined = self._new_text(piece, of_source)
         frame = 0 if joined else self._frame(piece, first=not of_source)
@@ -394,8 +397,8 @@ def _one_hit_alone(packing: Packing, candidates: Sequence[Piece]) -> Rendered:
             found = packing.render([cut]) if cut.text.strip() else None
             if found is not None:
                 return found
-        text = piece.chunk.text
-        found = packing.render([piece.cut(0, len(text) - len(text.lstrip()) + 1)])  # up to its first visible character
+        first = _blanks_before(piece.chunk.text)
+        found = packing.render([piece.cut(first, first + 1)])
         if found is not None:
             return found
     caps = {"source": budget.per_source_max, "chunk": budget.per_chunk_max}
@@ -404,6 +407,11 @@ def _one_hit_alone(packing: Packing, candidates: Sequence[Piece]) -> Rendered:
         f"{stated} cannot hold one character of any hit with the text that the format adds, counted by "
         f"{packing.counter.name}; raise the budget, or set citation='' and a shorter format"
     )
+
+
+def _blanks_before(text: str) -> int:
+    """Number of blank characters at the start of a text."""
+    return len(text) - len(text.lstrip())
 
 
 def _shrinking(room: int) -> Iterator[int]:
