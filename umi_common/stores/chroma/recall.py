@@ -32,8 +32,8 @@ enough, because umi also compares the vectors of the lexical arm's rows. Chroma'
 WIDER = 4
 """Factor by which the number of requested rows grows if Chroma has to be asked again."""
 DECAYED_MAX = 2_000
-"""With decay, a row that Chroma has not listed may be better than a listed one. Chroma is asked for more rows until no
-such row can exist, or until it was asked for at least this many rows and each query has `depth` rows."""
+"""With decay, a row that Chroma has not listed may score higher than a listed one. Chroma is asked for more rows until
+that is impossible, or until it was asked for this many and each query has its rows."""
 
 
 def recall_pool(
@@ -43,11 +43,12 @@ def recall_pool(
 
     Args:
         queries: (V, dim) vectors of the probes, of length 1 or zeros; None: the dense arm is not searched.
-        has_failed: Whether Chroma has failed in this search: then it is not called again, and `queries` is None.
+        has_failed: Whether Chroma has failed in this search. Then `queries` is None, and Chroma is called only for
+            records that this process has not read yet, if the filter or the references need them.
 
     Raises:
         SearchUnavailable: If no arm can answer: each of the two arms has failed or is not searched.
-        StoreUnavailable: If the filter needs metadata that this process must read from Chroma, and Chroma fails.
+        StoreUnavailable: If Chroma fails when metadata are read for the filter.
     """
     begun = time.perf_counter()
     columns = None if request.where is None else side.columns()  # before the snapshot, whose rows it must hold
@@ -86,35 +87,33 @@ def _terms_of(side: SideIndex, rows: Rows, wanted: Sequence[int]) -> list[Sequen
 
 def _fields_of_chroma(side: SideIndex, snapshot: SideSnapshot, pooled: Ints, queries: Vectors | None) -> dict[str, Any]:
     """The pool's fields that need Chroma: vectors and `statistics`; and, if there are queries, their cosines."""
-    vectors = side.vectors[pooled]
-    fields = {"vectors": vectors} | statistics(side, snapshot, queries)
+    fields = {"vectors": side.vectors[pooled]} | statistics(side, snapshot, queries)
     if queries is not None:
-        fields |= {"query_vectors": queries, "dense": cosines(vectors, queries).astype(np.float64)}
+        fields |= {"query_vectors": queries, "dense": cosines(fields["vectors"], queries).astype(np.float64)}
     return fields
 
 
 def _nearest(side: SideIndex, queries: Vectors, search: TextSearch) -> list[Ints]:
     """The best rows by decayed cosine, for each query whose vector is not zero.
 
-    Chroma lists rows, and umi computes their cosines. Chroma is asked for more rows until it has listed enough allowed
-    rows with a vector, or has no more. Enough are `request.depth` rows, in a hybrid search about half of them; see
-    NEAREST_MIN. For decay see DECAYED_MAX.
+    Chroma lists rows, and umi computes their cosines. Each query gets `request.depth` rows, in a hybrid search about
+    half as many; see NEAREST_MIN. Rows that are not allowed, or have no vector, do not count: Chroma is then asked for
+    more rows, while it has any. For decay see DECAYED_MAX.
     """
     request, weights = search.request, search.weights
     depth = request.depth if request.strategy == "vector" else min(request.depth, max(NEAREST_MIN, request.depth // 2))
     asked = queries[queries.any(axis=1)]
-    every = np.flatnonzero(search.findable)
-    if not len(asked) or not len(every):
+    allowed = np.flatnonzero(search.findable)
+    if not len(asked) or not len(allowed):
         return []
-    if len(every) <= max(FEW, request.depth):
-        return _best(side, asked, [every] * len(asked), request.depth, weights)[0]
+    if len(allowed) <= max(FEW, request.depth):
+        return _best(side, asked, [allowed] * len(asked), request.depth, weights)[0]
     where = side.clause(request.where)
     count, total = depth, len(side)
     while True:
         options = {"n_results": min(count, total), "include": [], "where": where}
         listed = side.collection.call("query", query_embeddings=asked, **options)["ids"]
-        listed_rows = list(map(search.known, listed))  # only rows of the snapshot that are allowed
-        best, above_unlisted = _best(side, asked, listed_rows, depth, weights)
+        best, above_unlisted = _best(side, asked, [search.known(ids) for ids in listed], depth, weights)
         exhausted = count >= total or all(len(ids) < count for ids in listed)
         full = all(len(each) >= depth for each in best)
         if exhausted or (full and (above_unlisted or count >= DECAYED_MAX)):
@@ -131,20 +130,19 @@ def _best(
         rows: For each query, the rows that are ranked.
 
     Returns:
-        The best rows of each query; and whether, for every query, no other row can be better than the last of them,
-        provided that the other rows have smaller cosines than `rows`.
+        (the best rows of each query; whether these score at least as high as any other row could, for every query). A
+        row that is not in `rows` is taken to have at most the smallest cosine of those that are.
     """
     together, ids = distinct(np.concatenate(rows)), side.snapshot.rows.ids
     vectors = side.vectors[together]
-    scores = cosines(vectors, queries).astype(np.float64)
-    has_vector = np.asarray(vectors.any(axis=1))
+    scores, has_vector = cosines(vectors, queries).astype(np.float64), np.asarray(vectors.any(axis=1))
     best, above_unlisted = list[Ints](), True
     for own_scores, own in zip(scores, rows, strict=True):
         columns = together.searchsorted(own)  # `together` is sorted
         columns = columns[has_vector[columns]]
         decayed = weighted(own_scores[columns], None if weights is None else weights[together[columns]])
         ranked, falling = best_rows(together[columns], decayed, depth, ids.__getitem__)
-        if len(ranked):  # an unlisted row has at most the smallest cosine of the listed ones, and decay only lowers it
+        if len(ranked):  # decay only lowers a score
             above_unlisted &= bool(falling[-1] >= own_scores[columns].min())
         best.append(ranked)
     return best, above_unlisted
