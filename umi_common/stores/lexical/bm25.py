@@ -18,12 +18,11 @@ k1, b, delta and epsilon are settings of `LexicalConfig`. The variants; floor is
     plus     idf = ln((N + 1) / df)                       gain = tf * (k1 + 1) / (tf + K), floor = delta
 
 Scores of okapi, l and plus equal those of the package `rank_bm25` to 1e-9, and deviate from the papers where it does:
-okapi has the epsilon floor, l has tf as a factor, plus adds delta also for terms that a document does not hold. Every
-gain rises with tf and falls with dl.
+okapi has the epsilon floor, l has tf as a factor, plus adds delta also for terms that a document does not hold. No
+gain falls if tf grows, or rises if dl grows.
 
-Every function here and in `top_k` adds the terms of a score in the same order: by falling weight * idf, equal ones in
-the order of the query. So all functions give a row the same score, to the last bit. A write makes a new scorer, whose
-cache is empty.
+Every method, here and in `top_k`, sums a score over the terms by falling weight * idf, equal ones in the order of the
+query. So all methods give a row the same score, to the last bit. A write makes a new scorer, whose cache is empty.
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ QUERY_TERMS_MAX = 48
 """Largest number of distinct terms of a query that are scored: the terms with the largest weight * idf. A pasted text
 of 2,000 bytes has some 150 terms; a search for 48 of them ranks as well or better, in a tenth of the time."""
 DIRECT = 4_096
-"""Largest number of documents with a term whose impacts are cached when the largest of them is sought. Those of a more
-frequent term are dropped afterwards, because they would fill the cache."""
+"""Largest df of a term whose impacts are cached when its largest impact (`Term.upper`) is computed from them. The
+impacts of a more frequent term would fill the cache."""
 ENTRIES_KEPT = 2_000_000
 """Largest number of array entries, 16 bytes each, that a scorer caches for its terms; or an eighth of the number of
 postings, if that is more."""
@@ -89,9 +88,15 @@ class Weighting:
     """N: living documents."""
     average_length: float
     """avgdl, in terms, > 0; any positive number if no document has a term."""
-    mean_idf: Callable[[], float] = float
-    """Returns the mean Okapi idf of all terms of the living documents; `float` returns 0. Called only if the variant is
-    Okapi and the idf of a term is negative, because it takes a pass over all terms."""
+    mean_idf: Callable[[], float] = lambda: 0.0
+    """Returns the mean Okapi idf of all terms of the living documents. Called only for a negative idf in the variant
+    "okapi", because it takes a pass over all terms."""
+
+    @classmethod
+    def of(cls, config: LexicalConfig, documents: int, length: int, frequencies: Callable[[], Ints]) -> Weighting:
+        """The formula for `documents` documents of together `length` terms; `frequencies` returns each term's df."""
+        mean_idf = cache(lambda: mean_okapi_idf(documents, frequencies()))
+        return cls(config, documents, length / documents if length else 1.0, mean_idf)
 
     def idf(self, df: int) -> float:
         """idf of a term that df of the N documents hold, 1 <= df <= N."""
@@ -206,16 +211,13 @@ class RowScorer:
     config: LexicalConfig
     _terms: dict[str, Term] = field(default_factory=dict)
     _entries: int = 0
-    """Array entries in `_terms`."""
+    """Number of array entries counted for `_terms`; see ENTRIES_KEPT."""
 
     @cached_property
     def weighting(self) -> Weighting:
         """The BM25 formula with the statistics of the living documents."""
         corpus = self.corpus
-        average = corpus.total_length / corpus.documents if corpus.total_length else 1.0
-        count = corpus.documents
-        mean_idf = cache(lambda: mean_okapi_idf(count, corpus.document_frequencies()))
-        return Weighting(self.config, count, average, mean_idf)
+        return Weighting.of(self.config, corpus.documents, corpus.total_length, corpus.document_frequencies)
 
     def norms(self, rows: Ints) -> Floats:
         """`Weighting.norms` of rows."""
@@ -246,8 +248,7 @@ class RowScorer:
 
     def _known_terms(self, texts: Collection[str]) -> list[Term]:
         """The terms among `texts` that some living document holds, in the order of `texts`."""
-        known = self._terms  # `_reserve` replaces it
-        found = {text: known[text] for text in texts if text in known}
+        found = {text: term for text in texts if (term := self._terms.get(text)) is not None}
         if len(found) < len(texts):
             fresh = {term.text: term for term in self._new_terms([text for text in texts if text not in found])}
             self._reserve(TERM_ENTRIES * len(fresh))
@@ -293,6 +294,7 @@ class RowScorer:
         return [term.impacts for term in terms if term.impacts is not None]
 
     def _computed_impacts(self, terms: Sequence[Term]) -> list[Impacts]:
+        """`Term.impacts` of each term, not cached."""
         rows, tf, ends = _all_postings(terms)
         gains = self.weighting.gains(tf, self.norms(rows))
         parts = zip(terms, pairwise([0, *ends]), strict=True)
@@ -395,11 +397,8 @@ class RowScorer:
     def _source_weighting(self) -> Weighting:
         """The BM25 formula with the statistics of the sources that have a living row."""
         corpus = self.corpus
-        count = int(np.count_nonzero(corpus.source_documents))
-        total = int(corpus.source_lengths.sum())
-        average = total / count if total else 1.0
-        mean_idf = cache(lambda: mean_okapi_idf(count, corpus.source_frequencies()))
-        return Weighting(self.config, count, average, mean_idf)
+        sources, length = np.count_nonzero(corpus.source_documents), int(corpus.source_lengths.sum())
+        return Weighting.of(self.config, int(sources), length, corpus.source_frequencies)
 
     @cached_property
     def _source_norms(self) -> Floats:
@@ -411,9 +410,9 @@ class RowScorer:
 
         NO_SOURCE scores 0.
         """
-        if not len(self.corpus.source_documents):  # no row has a source
-            return np.zeros(len(sources), np.float64)
         scores, floor = np.zeros(len(sources), np.float64), 0.0
+        if not len(self.corpus.source_documents):  # no row has a source
+            return scores
         for found, weight in zip(self._source_impacts(query.terms), query.weights, strict=True):
             floor += weight * found.idf
             if len(found.codes):
@@ -437,7 +436,7 @@ class RowScorer:
             # A pair of the i-th new term and a source code as one number, i * width + code.
             firsts = np.arange(len(new) + 1) * width
             pairs = firsts[:-1].repeat(np.diff(ends, prepend=0))[kept] + sources[kept]
-            held, counts = _summed(pairs, tf[kept], width * len(new))
+            held, counts = _sums_by_number(pairs, tf[kept], width * len(new))
             starts, codes = held.searchsorted(firsts), held % width
             gains = weighting.gains(counts, self._source_norms.take(codes))
             self._reserve(len(codes))
@@ -468,8 +467,8 @@ def _all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
     return rows, tf, ends
 
 
-def _summed(numbers: Ints, values: Floats, stop: int) -> tuple[Ints, Numbers]:
-    """The distinct numbers, rising, all below `stop`, and the sum of the values > 0 of each."""
+def _sums_by_number(numbers: Ints, values: Floats, stop: int) -> tuple[Ints, Numbers]:
+    """(the distinct numbers, rising; the sum of the values of each). Numbers are in 0..stop - 1, values above 0."""
     if stop <= BINS * len(numbers):
         totals = np.bincount(numbers, values, stop)
         held = totals.nonzero()[0]
