@@ -3,8 +3,8 @@
 In: the candidates of a search, each a row of a `Pool`, and their ranking. Out: the chunks by id, and the ranking of the
 rows that were fetched.
 
-A write may replace a chunk while a search runs. A store with `get_versions` gives each version of a chunk a number, and
-can tell whether the version that was scored (`Pool.version`) is still there; it does not keep older versions.
+A write may replace a chunk after it was scored. A store with `get_versions` can then tell that the version that was
+scored (`Pool.version`) is gone; it does not keep older versions.
 """
 
 from __future__ import annotations
@@ -34,12 +34,10 @@ from umi_common.types import Chunk, Degradation, Hit, Signal, TimeRange
 def fetch(
     search: Search, recalled: Recalled, ranked: RankedPool, *, wanted: int, before: Collection[str] = ()
 ) -> Body[tuple[dict[str, Chunk], RankedPool]]:
-    """(chunks of the best rows by id, the ranking of these rows), from a generator that yields the calls to the store,
-    see `Body`.
+    """(chunks of the best rows by id, the ranking of these rows); a generator that yields the calls to the store.
 
-    A row is left out if its chunk was removed after it was scored, or if the chunk now fails the filter. If
-    `config.duplicates` is enabled, a row is also left out if its chunk repeats a better chunk. The next best row is
-    taken instead.
+    A row is left out if its chunk was removed after it was scored, or now fails the filter or, with `config.duplicates`
+    enabled, if its chunk repeats a better one. The next best row is taken instead.
 
     Args:
         wanted: Largest number of chunks to return; fewer are returned if the rows run out.
@@ -51,18 +49,18 @@ def fetch(
     kept: list[int] = []
     chunks: dict[str, Chunk] = {}
     suppressed = list(ranked.suppressed)
-    asked, unfiltered = 0, request.where is None and request.time_range is None
+    asked = 0
     with search.trace.stage("fetch") as facts:
         while len(chunks) < wanted and asked < len(order):
             rows = order[asked : asked + wanted - len(chunks)]
             asked += len(rows)
-            # All chunks of a call are of one state of the store, so the first call takes newer versions, too. A later
-            # call might find a later state; it takes only the versions that were scored, so that states do not mix.
+            # All chunks of one call are of one state of the store. The first call also takes newer versions; a later
+            # one takes only the versions that were scored, because it may find a later state.
             (outcome,) = yield (_ask_versions(store, pool, rows, exact=bool(chunks or before)),)
             found = _found_or_last_read(store, pool, rows, outcome, search.trace)
             for row, id, stored in zip(rows.tolist(), pool.ids_at(rows), found, strict=True):
                 chunk = stored or recalled.chunks_not_in_store.get(id)
-                if chunk is None or not (unfiltered or request.passes(chunk)):
+                if chunk is None or not request.passes(chunk):
                     continue
                 duplicate = None if finder is None else finder.add(row, chunk.text, group_of(chunk))
                 if duplicate is None:
@@ -97,7 +95,7 @@ def _found_or_last_read(
     store: Store, pool: Pool, rows: Ints, outcome: CallOutcome, trace: TraceBuilder
 ) -> Sequence[Chunk | None]:
     """The chunks of `outcome`. If the call failed with StoreUnavailable and the store has `last_read`: the chunks as
-    the store last read them, and the trace gets a degradation. Any other error is raised."""
+    the store last read them, with one degradation in the trace. Any other error is raised."""
     last_read: Callable[[Sequence[str]], list[Chunk | None]] | None = getattr(store, "last_read", None)
     if last_read is None or not isinstance(outcome, CallFailure) or not isinstance(outcome.error, StoreUnavailable):
         chunks: Sequence[Chunk | None] = value_of(outcome)
@@ -165,8 +163,8 @@ def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: 
 
 
 def _signals(pool: Pool, rows: Ints) -> Iterator[tuple[Signal, ...]]:
-    """The signals of each row: first the signals of the store's arms that answered, for the query and then for each of
-    its variations; then the signals of the extra arms that found the row."""
+    """The signals of each row: of each of the store's arms that answered, for the query and then for its variations;
+    then of the extra arms that found the row."""
     arms = ("lexical", pool.lexical, pool.lexical_rank), ("dense", pool.dense, pool.dense_rank)
     own = [
         (arm, variation, ranks[variation, rows].tolist(), scores[variation, rows].tolist())

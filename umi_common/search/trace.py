@@ -6,9 +6,9 @@
     context  the hits of one search as one text for a prompt; it is logged and exported, and only its search is counted
     Body     a generator that runs a search or makes a context; see `runtime.calls`
 
-Spans and metrics go to OpenTelemetry if the process has imported its API and set up an SDK; umi imports neither. Spans,
-metrics and log lines hold numbers, names (of stages, arms, settings and classes of errors), and the facts named in
-`EXPORTED_STRINGS`. They never hold ids, or the text of a query, chunk or prompt.
+Spans and metrics go to OpenTelemetry if the process has imported its API and set up an SDK; umi imports neither. They
+hold numbers, names (of stages, arms, settings and classes of errors), and the facts named in `EXPORTED_STRINGS`, and so
+do log lines. They never hold ids, or the text of a query, chunk or prompt.
 """
 
 from __future__ import annotations
@@ -39,12 +39,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("umi")
 
 EXPORTED_STRINGS = frozenset({"mode", "kind", "breaker", "model", "dense_engine", "filter"})
-"""Names of the only facts that are exported and logged although they are strings; other strings may hold words of the
-query. "model" is the name of the LLM; umi chooses the values of the others: "filter", of a search in Qdrant, is "exact"
-or "widened"."""
+"""Names of the facts that are exported and logged although they are strings. Strings of other facts may hold words of
+the query. "model" is the name of the LLM; the others have fixed values, such as "exact" and "widened" for "filter"."""
 COUNTERS = {"searches": "search", "fallbacks": "search", "llm_calls": "call", "cache_hits": "search"}
 """Fields of `stores.search_counts.SearchMetrics` that OpenTelemetry gets as counters named `umi.<field>`, with their
-units. Its field `failures` is not among them: a failed search is a span with status ERROR."""
+units. `failures` is not among them: a failed search is a span with status ERROR."""
 HISTOGRAMS = {"milliseconds": "ms", "hits": "hit"}
 """Fields of `SearchMetrics` that OpenTelemetry gets as histograms named `umi.<field>`, with their units."""
 
@@ -62,25 +61,25 @@ class TraceBuilder:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[dict[str, Any]]:
-        """Times a stage, which is a `with` block; the caller adds facts to the dict."""
+        """Times the `with` block as a stage; the block adds facts to the dict."""
         facts: dict[str, Any] = {}
         on_end = None if self.on_stage is None else self.on_stage(name)
         begun = time.perf_counter()
         try:
             yield facts
         finally:
-            milliseconds, offset = (time.perf_counter() - begun) * 1e3, (begun - self.started) * 1e3
-            self.stages.append(Stage(name, milliseconds, facts, offset))
+            ended = Stage(name, (time.perf_counter() - begun) * 1e3, facts, (begun - self.started) * 1e3)
+            self.stages.append(ended)
             if on_end is not None:
-                on_end(self.stages[-1])
+                on_end(ended)
 
     def add(self, name: str, **facts: Any) -> None:
         """Adds a stage that only records facts; its duration is nearly 0."""
-        with self.stage(name) as stated:
-            stated.update(facts)
+        with self.stage(name) as recorded:
+            recorded.update(facts)
 
     def degrade(self, part: str, reason: str, consequence: str) -> None:
-        """Adds a degradation: the part that failed, the reason, and the consequence."""
+        """Adds a `Degradation`."""
         self.degraded.append(Degradation(part, reason, consequence))
 
     def failed(self, part: str, error: Exception, consequence: str) -> None:
@@ -96,8 +95,8 @@ class TraceBuilder:
 def observed_search(search: Callable[..., Body[SearchResult]]) -> Callable[..., Body[SearchResult]]:
     """Wrap a search so that it is counted, logged and traced.
 
-    Its span is made when it ends, and the spans of its stages are made from its trace. A search that failed has no
-    spans of stages; a search that was cancelled has no span at all.
+    Its span, and those of its stages, are made when it has ended. A search that failed has no spans of stages; a search
+    that was cancelled has no span at all.
     """
 
     @wraps(search)
@@ -114,7 +113,7 @@ def observed_search(search: Callable[..., Body[SearchResult]]) -> Callable[..., 
         _log(request, result)
         span = _span("umi.search", begun, parent)
         if span is not None:
-            span.set_attributes(_search_facts(components.config, request, result))
+            span.set_attributes(_search_attributes(components.config, request, result))
             _stage_spans(span, begun, result.trace)
             span.end(begun + int(result.trace.milliseconds * 1e6))
         return result
@@ -125,8 +124,7 @@ def observed_search(search: Callable[..., Body[SearchResult]]) -> Callable[..., 
 def observed_context(assembled: Callable[..., Body[AssembledContext]]) -> Callable[..., Body[AssembledContext]]:
     """Wrap the making of a context so that it is logged and traced.
 
-    Its span starts first, because it is the parent of the span of the search. It must be ended even if the search is
-    cancelled.
+    Its span starts before the search, whose span is its child, and ends even if the search is cancelled.
     """
 
     @wraps(assembled)
@@ -139,23 +137,26 @@ def observed_context(assembled: Callable[..., Body[AssembledContext]]) -> Callab
         except BaseException as error:  # a cancellation is no Exception
             _end_failed(span, error)
             raise
-        stats = context.stats
-        log.debug("context: %d parts, %d of %d tokens", len(context), stats.tokens, stats.budget)
+        log.debug("context: %d parts, %d of %d tokens", len(context), context.stats.tokens, context.stats.budget)
         if span is not None:
-            attributes: dict[str, Any] = {
-                "tokens": stats.tokens,
-                "budget": stats.budget,
-                "budget_used": stats.tokens / max(1, stats.budget),
-                "parts": len(context),
-                "files_touched": stats.sources,
-                "dedup_ratio": stats.duplication_ratio,
-                "degraded": tuple(loss.part for loss in context.degraded),
-            }
-            span.set_attributes(attributes)
+            span.set_attributes(_context_attributes(context))
             span.end()
         return context
 
     return body
+
+
+def _context_attributes(context: AssembledContext) -> dict[str, Any]:
+    stats = context.stats
+    return {
+        "tokens": stats.tokens,
+        "budget": stats.budget,
+        "budget_used": stats.tokens / max(1, stats.budget),
+        "parts": len(context),
+        "files_touched": stats.sources,
+        "dedup_ratio": stats.duplication_ratio,
+        "degraded": tuple(loss.part for loss in context.degraded),
+    }
 
 
 def _count(counter: SearchCounter, request: SearchRequest, result: SearchResult) -> None:
@@ -197,14 +198,13 @@ def _log(request: SearchRequest, result: SearchResult) -> None:
         )
 
 
-def _search_facts(config: UmiConfig, request: SearchRequest, result: SearchResult) -> dict[str, Any]:
+def _search_attributes(config: UmiConfig, request: SearchRequest, result: SearchResult) -> dict[str, Any]:
     """The attributes of a search's span; docs/observability.md explains them."""
     recall, rewrite = _facts(result.trace, "recall"), _facts(result.trace, "rewrite")
     lost = tuple(loss.part for loss in result.degraded)
     folded = sum(gone.reason in FOLDED for gone in result.suppressed)
-    # "off": not requested; "empty": a store without chunks
-    bm25_status = "error" if "lexical" in lost else "empty" if recall.get("chunks") == 0 else "ready"
-    bm25_status = "off" if request.strategy == "vector" else bm25_status
+    answered = "empty" if recall.get("chunks") == 0 else "ready"  # empty: a store without chunks
+    bm25_status = "off" if request.strategy == "vector" else "error" if "lexical" in lost else answered
     return {
         "query_len": len(request.query),
         "top_k": request.limit,
@@ -249,8 +249,7 @@ def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def _stage_spans(span: Any, begun: int, trace: Trace) -> None:
     """Make a child span for each stage; `begun` is the start of the search in nanoseconds since 1970."""
-    context = _api("set_span_in_context")(span)
-    tracer = _api("get_tracer")("umi")
+    context, tracer = _api("set_span_in_context")(span), _api("get_tracer")("umi")
     for stage in trace:
         start = begun + int(stage.offset * 1e6)
         child = tracer.start_span(f"umi.{stage.name}", context, attributes=_plain(stage.facts), start_time=start)
@@ -275,8 +274,8 @@ def _end_failed(span: Any, error: BaseException) -> None:
 
 
 def _caller() -> Any:
-    """The caller's OpenTelemetry context; None if the process has not imported OpenTelemetry's API. Read at the start
-    of a search, which may end in another thread."""
+    """A context of OpenTelemetry with the present span of this thread or task; None if the process has not imported
+    OpenTelemetry's API. It is read at the start of a search, which may end in another thread."""
     in_context = _api("set_span_in_context")
     return None if in_context is None else in_context(_api("get_current_span")())
 
