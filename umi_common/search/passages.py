@@ -3,18 +3,18 @@
 A passage is a sentence or a line. For each passage p of the text and each term t of the query:
 
     idf(t)    = log(1 + number of passages / number of passages that hold t)
-    own(p)    = sum of weight(t) * idf(t) over the terms t that p holds
-    beside(p) = sum of weight(t) * idf(t) over the terms t that p lacks and the passage before or after p, or the title
-                of the text, holds
+    own(p)    = sum of weight(t) * idf(t) over the terms t that p holds; 0 if p is in the title
+    beside(p) = sum of weight(t) * idf(t) over the other terms t that p, the passage before or after it, or the title
+                holds
     score(p)  = own(p) + BESIDE * beside(p)
 
-The title is the first line of the text, if a blank line follows it and it ends no sentence; of a mail, all its headers.
-A title says what the text is about, and the answer is below it, so own(p) = 0 for the passages p of the title.
+A title says what the text is about, and the answer is below it. It is the first line of the text, if a blank line
+follows it and it ends with no sign such as "." or ":"; of a mail, it is all headers.
 
 weight(t) is the number of occurrences of t in the questions of the query, or in all of it, if it holds no question
 beside other text. If t occurs only in the other text, or in the messages before a follow-up question, weight(t) is
-AROUND times its number of occurrences there. The frame of a query ("can you tell me") and a part that it excludes have
-weight 0, as have function words, unless the query has no other words.
+AROUND times its number of occurrences there. The frame of a query ("can you tell me") and a part that it excludes do
+not count, nor do function words, unless the query has no other words.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _INSIDE = r"(?:[^\n.!?…。！？।؟۔]|[.!?…](?=\S))"
 PASSAGE = re.compile(rf"\S(?:{_INSIDE}{{0,200}}(?:(?=\s)|(?!{_INSIDE}))|{_INSIDE}{{200}})[.!?…。！？।؟۔]*")
 """A sentence or a line. If it is longer than about 200 characters, it is divided before a space, if there is one."""
 TITLE_LINE = re.compile(r"\s*[^\n]{0,199}[^\n.!?…。！？।؟۔:](?=\n\s*\n)")
-"""The first line of a text, if a blank line follows it and it ends no sentence."""
+"""The title of a text, if it is a line of at most 200 characters."""
 BESIDE = 0.5
 """Weight of the terms that only the passages before and after hold: the sentence or heading before an answer often
 names the answer's subject."""
@@ -79,11 +79,10 @@ def assemble_for(
 
 
 def passage_finder(query: str, history: Sequence[str] = ()) -> PassageOf:
-    """A function from a chunk to the range [start, end), in characters, of its first passage with the best score.
+    """A function from a chunk to the range [start, end), in characters, of its best passage.
 
-    Of equal scores, the passage with more terms of the query is taken.
-
-    The function returns None for a chunk that holds no term of the query, and caches the passage of each text.
+    Of equal scores, the passage with more terms of the query is taken, then the first. The function returns None for a
+    chunk that holds no term of the query, and caches the passage of each text.
     """
     whole = without_frame(query)
     exclusion = exclusion_in(whole)
@@ -120,7 +119,7 @@ def _best_passage(text: str, weights: Mapping[str, float], analyzer: Analyzer) -
     }
     title = TITLE_LINE.match(text)
     title_end = len(title[0]) if title else len(mail_headers(text))
-    in_title = sum(end <= title_end for _, end in passages)
+    in_title = sum(end <= title_end for _, end in passages)  # the number of passages of the title
     scores = []
     for at, terms in enumerate(held):
         own = terms if at >= in_title else frozenset[str]()
