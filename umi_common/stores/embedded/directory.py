@@ -1,4 +1,4 @@
-"""A store's directory: the lock of its writer, and the check that it holds a store or that one can be created there."""
+"""A store's directory: its writer's lock, the check that it holds a store or may get one, and its deletion."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from umi_common.stores.search_counts import FILE as SEARCHES
 
 LOCK = "umi.lock"
 PROOFS = frozenset({MARK, f"{FILE}-wal", f"{FILE}-shm"})
-"""Names that exist only beside a ledger, the SQLite file `umi.db`. Without it, they prove that there was one."""
+"""Files that exist only beside a ledger, the SQLite file `umi.db`. Without it, they prove that it was lost."""
 FOLDERS = frozenset({LEXICAL, DENSE})
-"""Names that umi makes only beside a ledger. A directory of another program may have them, too."""
+"""Folders that umi makes only beside a ledger. Other programs may use these names, too."""
 BEFORE_LEDGER = {LOCK} | {
     f"{name}{ending}{log}"
     for name in (FILE, VECTORS, REPLIES, SPARSE, SEARCHES)
@@ -37,7 +37,7 @@ class WriterLock:
     """The lock of a directory's only writer, acquired on construction. The system releases it when the process ends.
 
     Raises:
-        StoreLocked: At once, if another writer, in this process or in another one, holds the lock.
+        StoreLocked: If another writer, in this process or in another one, holds the lock. It is not waited for.
         StoreReadOnly: If the directory cannot be written.
     """
 
@@ -69,10 +69,10 @@ def locked_for_writing(directory: Path) -> WriterLock:
     """Acquire the lock of a directory that `check_directory` has accepted. Creates a missing directory or ledger.
 
     Raises:
-        LedgerDamaged: If it holds a write-ahead log of another ledger.
+        LedgerDamaged: If the directory holds a write-ahead log of another ledger.
         StoreLocked: If another writer holds the lock.
         StoreReadOnly: If the directory cannot be created or written.
-        StoreFull: If the ledger cannot be created, or its write-ahead log not be read.
+        StoreFull: If the ledger cannot be created, or its write-ahead log cannot be read.
     """
     created = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     try:
@@ -83,8 +83,7 @@ def locked_for_writing(directory: Path) -> WriterLock:
     try:
         if not _exists(directory / FILE):
             create_file(directory)
-            # Sync the parent of each new directory, so that its name survives a power failure. A directory that exists
-            # without a ledger may be new, too: a writer may have been killed after it had made the directory.
+            # So that the name of each new directory survives a power failure. One without a ledger may be new, too.
             for folder in created or [directory]:
                 sync_directory(folder.parent)
         MarkFile(directory).refuse_foreign_log(directory / FILE)
@@ -101,14 +100,12 @@ def locked_for_writing(directory: Path) -> WriterLock:
 
 
 def check_directory(directory: Path, *, must_exist: bool = False) -> None:
-    """Raise unless the directory holds a ledger or, if not `must_exist`, a store can be created there.
-
-    It can if the directory is absent, or holds only files that can exist before the ledger (BEFORE_LEDGER).
+    """Raise unless the directory holds a ledger or, if not `must_exist`, is absent or holds only BEFORE_LEDGER.
 
     Raises:
-        NotAStore: If the path is a file or a link to nothing, if the directory holds files that do not belong to a
-            store, if its `umi.db` is a directory, or if `must_exist` and there is no store.
-        LedgerDamaged: If the directory holds a store's files but no ledger.
+        NotAStore: If the path is a file or a link to nothing, if its `umi.db` is a directory, if it holds other files
+            and no ledger, or if `must_exist` and there is no store.
+        LedgerDamaged: If the directory held a ledger: it has PROOFS, or FOLDERS and no files of another program.
         StoreError: If the directory cannot be read.
     """
     try:
@@ -117,17 +114,15 @@ def check_directory(directory: Path, *, must_exist: bool = False) -> None:
             raise NotAStore(f"{directory} is a file; a store is a directory")
         names = {path.name for path in directory.iterdir()} if exists else set()
         has_ledger = _exists(directory / FILE)  # raises if the directory may be listed, but not entered
-        is_folder = has_ledger and (directory / FILE).is_dir()
     except OSError as error:
         raise StoreError(f"{directory} cannot be read ({error.strerror}); check its name and permissions") from error
     if directory.is_symlink() and not exists:
         raise NotAStore(f"{directory} is a link to {directory.readlink()}, which does not exist; create it")
-    if is_folder:
+    if (directory / FILE).is_dir():
         raise NotAStore(f"{directory / FILE} is a directory; give umi a directory of its own")
     if has_ledger:
         return
-    others = names - PROOFS - FOLDERS - BEFORE_LEDGER
-    foreign = sorted(name for name in others if not name.startswith(f"{FILE}-"))  # such as umi.db-migration.json
+    foreign = sorted(name for name in names if not _is_own(name))
     if names & PROOFS or (names & FOLDERS and not foreign):
         raise LedgerDamaged(f"{directory} has lost {FILE}; restore it from a copy: the other files cannot replace it")
     if foreign:
@@ -138,23 +133,27 @@ def check_directory(directory: Path, *, must_exist: bool = False) -> None:
 
 def delete_store(directory: Path) -> None:
     """Delete a store's files, its ledger last, and then the directory, unless it holds other files. Without a ledger,
-    only the lock is deleted, because the other names may be those of another program's files."""
-    has_ledger = (directory / FILE).is_file()
-    own = PROOFS | FOLDERS | BEFORE_LEDGER if has_ledger else {LOCK}
-    for path in sorted(directory.iterdir(), key=lambda path: path.name == FILE):
-        if path.name not in own and not (has_ledger and path.name.startswith(f"{FILE}-")):
-            continue
+    only the lock is deleted: the other files may be those of another program."""
+    if not (directory / FILE).is_file():
+        (directory / LOCK).unlink(missing_ok=True)
+        return
+    own = (path for path in directory.iterdir() if _is_own(path.name))
+    for path in sorted(own, key=lambda path: path.name == FILE):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-    if has_ledger and not any(directory.iterdir()):
+    if not any(directory.iterdir()):
         directory.rmdir()
 
 
+def _is_own(name: str) -> bool:
+    """Whether umi may have made a file of this name in a store's directory: also `umi.db-migration.json` and others."""
+    return name in PROOFS | FOLDERS | BEFORE_LEDGER or name.startswith(f"{FILE}-")
+
+
 def _exists(path: Path) -> bool:
-    """Whether there is a file or directory at the path. Raises OSError if that cannot be found out; `Path.exists` then
-    returns False since Python 3.14."""
+    """Whether the path exists. Raises OSError if that cannot be found out; `Path.exists` then may return False."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
