@@ -80,8 +80,7 @@ class LexicalConfig(Frozen):
 
     variant: Literal["lucene", "okapi", "l", "plus"] = "lucene"
     k1: float = Field(default=1.2, ge=0.0, le=10.0)
-    """Term saturation: the larger k1 is, the more the second and later occurrences of a term in a chunk raise its
-    score."""
+    """Term saturation: the larger k1 is, the more further occurrences of a term in a chunk raise its score."""
     b: Share = 0.75
     """How much the length of a chunk lowers its score: with 0 not at all, with 1 fully."""
     delta: float = Field(default=0.5, ge=0.0, le=10.0)
@@ -90,8 +89,7 @@ class LexicalConfig(Frozen):
     epsilon: Share = 0.25
     """For "okapi" only: a negative idf is replaced by this share of the mean idf."""
     function_word_weight: Share = 0.5
-    """Weight of a query's function words ("what", "is", "the"); every other word has weight 1. With 1, all words
-    have the same weight."""
+    """Weight of a query's function words ("what", "is", "the"); every other word has weight 1."""
 
 
 class RecallConfig(Frozen):
@@ -132,8 +130,8 @@ class EmbedderConfig(Frozen):
     cached_documents: Count = 200_000
     """Largest number of document vectors cached in the store's directory; the oldest is dropped first. The model then
     embeds no text twice if an `add` is repeated after a failure, or if a text is added under another id. An `add` of
-    fewer than 16 texts caches none. For a store in memory, or a model without a name, at most 20,000 vectors are cached
-    in memory. 0: none."""
+    fewer than 16 texts caches none. For a store in memory, or a model whose name does not identify it, at most 20,000
+    vectors are cached in memory. 0: none."""
 
 
 class RoutingConfig(Frozen):
@@ -167,8 +165,7 @@ class RewriteConfig(Frozen):
     breaker_failures: OneOrMore = 5
     """Number of failures in a row after which the LLM is not called for `breaker_seconds`."""
     breaker_seconds: Positive = 30.0
-    """Seconds without a call of the LLM after `breaker_failures` failures; then one call tests whether it works
-    again."""
+    """Seconds without a call of the LLM after `breaker_failures` failures; then one call tests whether it works."""
 
     @field_validator("template")
     @classmethod
@@ -193,6 +190,7 @@ class WhenConfig(Frozen):
       ("what did I say yesterday").
     - If the query asks about a past day, week or month ("three days ago"), each gains in addition. The best chunk of
       the period gains boost times the largest score of all chunks; the other chunks of the period gain less.
+    - If the query names no other subject ("what happened last week"), all of them come first, whatever boost is.
     """
     dated_boost: float = Field(default=1.5, ge=0.0, le=5.0)
     """Used instead of `boost` if the phrase names a year, because it can then mean only one period."""
@@ -369,7 +367,7 @@ PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 
 def check_format(owner: str, format: str, header: str, citation: str) -> None:
-    """Raise ConfigError if no context can have this format, header and citation.
+    """Raise ConfigError if the format, header or citation of a context is wrong.
 
     Args:
         owner: Name of the class that has these settings, for the message.
@@ -438,8 +436,7 @@ class UmiConfig(Frozen):
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> UmiConfig:
-        """The defaults, replaced by the values of a TOML file; environment variables `UMI_<SECTION>__<FIELD>` override
-        both.
+        """The defaults, replaced by a TOML file and then by environment variables `UMI_<SECTION>__<FIELD>`.
 
         Raises:
             ConfigError: If the file is missing or is not TOML, or a name or a value is wrong.
@@ -459,7 +456,7 @@ class UmiConfig(Frozen):
         Raises:
             ConfigError: If a name or value is wrong.
         """
-        values = {name: getattr(self, name) for name in self.model_fields_set}  # no other section counts as set
+        values = {name: getattr(self, name) for name in self.model_fields_set}  # others stay out of `model_fields_set`
         for name, change in changes.items():
             present = getattr(self, name, None)
             if isinstance(change, dict) and isinstance(present, BaseModel):
@@ -535,9 +532,7 @@ def _settings_at(settings: type[BaseModel], path: list[str]) -> list[str]:
 
 
 def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, Any]:
-    """The tables of a TOML file, with the fields replaced that environment variables `UMI_<SECTION>__<FIELD>` set.
-
-    The values are not checked here. `path` None: only the environment is read.
+    """The unchecked tables of a TOML file (None: no file), with the fields of `UMI_<SECTION>__<FIELD>` variables.
 
     Raises:
         ConfigError: If the file cannot be read or parsed, or if a variable names no section of `UmiConfig`, has one
@@ -546,16 +541,7 @@ def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, 
     from pydantic_settings import EnvSettingsSource  # imported here, because it is slow to import
     from pydantic_settings.exceptions import SettingsError
 
-    sections = "|".join(model.model_fields)
-    one_underscore = re.compile(f"({ENVIRONMENT_PREFIX}(?:{sections}))_(?!_)(.+)", re.IGNORECASE)
-    other_section = re.compile(f"{ENVIRONMENT_PREFIX}(?!(?:{sections})__)(.+?)__.*", re.IGNORECASE)
-    for name in os.environ:
-        if found := one_underscore.fullmatch(name):
-            raise ConfigError(f"{name} is no setting; write two underscores: {found[1]}__{found[2]}")
-        if found := other_section.fullmatch(name):
-            section = found[1].lower()
-            advice = nearest_name(section, model.model_fields)
-            raise ConfigError(f"{name} is no setting: there is no stage {section}; {advice}")
+    _check_variable_names(model.model_fields)
     values = _read_toml(path) if path is not None else {}
     source = EnvSettingsSource(
         model,  # type: ignore[arg-type]  # the source reads only the fields, which every model has
@@ -577,8 +563,20 @@ def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, 
     return values
 
 
+def _check_variable_names(sections: Collection[str]) -> None:
+    known = f"(?:{'|'.join(sections)})"
+    one_underscore = re.compile(f"({ENVIRONMENT_PREFIX}{known})_(?!_)(.+)", re.IGNORECASE)
+    other_section = re.compile(f"{ENVIRONMENT_PREFIX}(?!{known}__)(.+?)__.*", re.IGNORECASE)
+    for name in os.environ:
+        if found := one_underscore.fullmatch(name):
+            raise ConfigError(f"{name} is no setting; write two underscores: {found[1]}__{found[2]}")
+        if found := other_section.fullmatch(name):
+            section = found[1].lower()
+            raise ConfigError(f"{name} is no setting: there is no stage {section}; {nearest_name(section, sections)}")
+
+
 def variable_of(message: str) -> str | None:
-    """The environment variable that sets the setting with which an error's message begins; None: there is none.
+    """The environment variable of the setting that an error's message begins with; None: no variable sets it.
 
     Example: UMI_FUSION__RRF_K for "UmiConfig.fusion.rrf_k: Input should be greater than 0; got '-1'".
     """
@@ -610,7 +608,7 @@ class WatchedFile:
     def changed(self) -> bool:
         """Whether the file has changed since the last check; False if the last check was less than `seconds` ago.
 
-        A file that was deleted counts as unchanged; once it exists again, it counts as changed.
+        A deleted file counts as changed only when it exists again.
         """
         now = time.monotonic()
         if now - self._checked_at < self._seconds:
