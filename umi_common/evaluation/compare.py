@@ -68,9 +68,9 @@ def compare(
             function from a dataset to its model; a function of texts is given as `as_embedder(function)`. None: the
             default, or for searches the model in umi's settings.
         seed: Seed of confidence intervals and tests.
-        resume: A JSON-lines file to which finished runs are written. Runs that it has already are not repeated if
-            umi's version and the facts of `run_key` are the same. Of a function or a retriever only the type and the
-            name are known: give it another name if it has changed.
+        resume: A JSON-lines file to which finished runs are written. A run that it holds under the same `run_key` is
+            not repeated. The key has only the type and the name of a function or retriever: give it another name if it
+            has changed.
         show_progress: Whether to show a progress bar, on stderr or in the notebook.
 
     Raises:
@@ -101,19 +101,19 @@ def compare(
                         bar.update(len(dataset.judged))
                         reused.add(name)
                     runs.append(run)
-    if unknown := [
-        name for name in systems if name in reused and not isinstance(systems[name], (UmiConfig, UmiSystem))
-    ]:
+    may_differ = [name for name in systems if name in reused and not isinstance(systems[name], (UmiConfig, UmiSystem))]
+    if may_differ:
         log.warning(
             "the runs of %s are taken from %s; if the code, settings or documents of a system have changed, give it "
             "another name",
-            unknown,
+            may_differ,
             resume,
         )
     return SystemComparison(runs, datasets, ks=ks, depth=depth, seed=seed)
 
 
 def _checked(systems: Mapping[str, System], datasets: Sequence[Dataset], ks: Sequence[int], depth: int | None) -> int:
+    """Check the arguments of `compare`; returns the depth."""
     if not isinstance(systems, Mapping):
         raise ConfigError(f"systems is {type(systems).__name__}; expected systems by name, e.g. {{'umi': UmiConfig()}}")
     if not systems:
@@ -193,8 +193,8 @@ def run_system(
 def _finished_runs(path: Path) -> dict[str, Run]:
     """The runs in a JSON-lines file by their `run_key`.
 
-    An incomplete last line, which a process was writing when it ended, is removed from the file. If the file cannot be
-    read or has anything but runs, it is not changed, and DatasetError is raised.
+    An incomplete last line, which a process was writing when it ended, is removed from the file. A file that cannot be
+    read, or holds anything but runs, is not changed, and DatasetError is raised.
     """
     if not path.parent.is_dir():
         raise DatasetError(f"{path.parent} is no folder; create it, or give another resume= path")
@@ -224,14 +224,14 @@ def _finished_runs(path: Path) -> dict[str, Run]:
 
 
 def _run_of(line: bytes) -> tuple[str, Run]:
-    """(key, run) of a line in a file of runs; some error of Python if the line is no run."""
+    """(key, run) of a line in a file of runs. Another line raises ValueError, TypeError, KeyError or AttributeError."""
     values = json.loads(line)
     key = values.pop("key")
     return key, TypeAdapter(Run).validate_python(asdict(Run(**values)))
 
 
 def run_key(name: str, system: System, dataset: Dataset, stores: Stores, *, depth: int, top: int) -> str:
-    """A hash that identifies a run: of umi's version, the system's name and settings (`settings_of`), the dataset's
+    """A hash of what identifies a run: umi's version, the system's name and settings (`settings_of`), the dataset's
     names and content, the depth, `top` and the embedder's name."""
     content = hashlib.sha256()
     for chunk in dataset.chunks:
@@ -249,13 +249,11 @@ VECTOR_METRICS = ("diversity", "duplication")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The answers of one system on one dataset. All mappings except `degraded` are by query id."""
+    """The answers of one system on one dataset (of name `set`). All mappings except `degraded` are by query id."""
 
     system: str
     set: str
-    """Name of the collection that the dataset belongs to."""
     group: str
-    """Name of the dataset in the collection."""
     ids: Mapping[str, Sequence[str]]
     """Ids of the documents found, best first."""
     milliseconds: Mapping[str, float]
@@ -307,10 +305,7 @@ class Failure:
 
 
 class SystemComparison:
-    """The results of `compare`. Read them through `row`, `values`, `versus`, `by_category` and `failures`.
-
-    Two runs of one system on one dataset raise ConfigError.
-    """
+    """The results of `compare`. Two runs of one system on one dataset raise ConfigError."""
 
     def __init__(
         self, runs: Iterable[Run], datasets: Iterable[Dataset], *, ks: Sequence[int], depth: int, seed: int = 0
@@ -373,8 +368,7 @@ class SystemComparison:
         return {kind: self._mean(pairs[kind]) for kind in sorted(pairs)}
 
     def failures(self, system: str, k: int | None = None, set: str | None = None) -> list[Failure]:
-        """The relevant documents that are not among a system's first k results (None: the smallest of `ks`), in the
-        order of the queries."""
+        """The relevant documents not among a system's first k results, by query. k None: the smallest of `ks`."""
         cut = min(self.ks) if k is None else k
         if isinstance(cut, bool) or not isinstance(cut, int) or cut < 1:
             raise ConfigError(f"k is {k!r:.40}; expected a whole number above 0, or None")
@@ -395,8 +389,8 @@ class SystemComparison:
         return missed
 
     def table(self, format: Literal["text", "markdown"] = "text", metrics: Sequence[str] = ()) -> str:
-        """One table for each set, with a row for each system: the mean of each of the metrics (none: the relevance
-        ones), p50 of the latency, LLM calls. Raises ConfigError for an unknown format or metric."""
+        """One table for each set, with a row for each system: means of the metrics (by default those of relevance), p50
+        of the latency, LLM calls. Raises ConfigError for an unknown format or metric."""
         if format not in _RENDERERS:
             raise ConfigError(f"format {format!r}; expected one of {', '.join(_RENDERERS)}")
         return _RENDERERS[format](self._tables(metrics or self.metrics))
@@ -499,7 +493,7 @@ Table = tuple[str, list[str], list[list[str]]]
 """(title, header, rows of cells)."""
 
 
-def _text(tables: Sequence[Table]) -> str:
+def _as_text(tables: Sequence[Table]) -> str:
     blocks = []
     for title, header, body in tables:
         rows = [header, *body]
@@ -509,7 +503,7 @@ def _text(tables: Sequence[Table]) -> str:
     return "\n\n".join(blocks)
 
 
-def _markdown(tables: Sequence[Table]) -> str:
+def _as_markdown(tables: Sequence[Table]) -> str:
     blocks = []
     for title, header, rows in tables:
         escaped = [[cell.replace("|", r"\|") for cell in row] for row in rows]
@@ -518,4 +512,4 @@ def _markdown(tables: Sequence[Table]) -> str:
     return "\n\n".join(blocks)
 
 
-_RENDERERS = {"text": _text, "markdown": _markdown}
+_RENDERERS = {"text": _as_text, "markdown": _as_markdown}

@@ -4,10 +4,9 @@ The datasets of one name are a set, and each of them is called a group of the se
 are one set of ten groups. Of each set, some groups are held out, the others are for training; a set of one group is
 divided by its queries.
 
-Stores are built once for each analyzer, and texts are embedded once for each model; a trial only changes the
-configuration. Every setting can be tuned, such as BM25's k1 and b, the weights of `fusion` and `neighbours`, decay,
-routing and the analyzer. Of the settings of `embedder`, only `embedder.model` changes results, and only if the argument
-`embedder` of `tune` is None.
+Stores are built once for each analyzer, and texts are embedded once for each model. Every setting can be tuned, such as
+BM25's k1 and b, the weights of `fusion` and `neighbours`, decay, routing and the analyzer. Of the settings of
+`embedder`, only `model` changes results, and only if the argument `embedder` of `tune` is None.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ TRIALS = 30
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """A range of numbers. Random search draws from it uniformly; whole numbers if the setting and both ends are."""
+    """A range from which random search draws uniformly: whole numbers if both ends and the setting's default are."""
 
     low: float
     high: float
@@ -58,7 +57,7 @@ class Trial:
     settings: Mapping[str, Any]
     """The settings that the trial changed, by "stage.field"."""
     score: float
-    """Mean of the values of `by_set`, so every set has the same weight."""
+    """Mean of the values of `by_set`."""
     by_set: Mapping[str, float]
     """By set: mean of the metric over the set's training queries."""
 
@@ -82,8 +81,7 @@ class Tuning:
     """The search space, for `plot`."""
 
     def save(self, path: str | Path) -> None:
-        """Write a TOML file that `UmiConfig.load` reads: every setting of `best` that is not a default; raises as
-        `write_toml`."""
+        """Write `best` to a TOML file that `UmiConfig.load` reads; see `write_toml`."""
         note = f"{self.metric} on held-out data: {self.test_score:.4f} (before tuning: {self.baseline_test_score:.4f})"
         write_toml(self.best, Path(path), note)
 
@@ -159,8 +157,7 @@ def tune(
                 if history[-1].score > best.score:
                     best, chosen = history[-1], config
                 bar.set_postfix(best=f"{best.score:.4f}", refresh=False)
-                without_gain = len(history) - 1 - history.index(best)
-                if patience is not None and without_gain >= patience:
+                if patience is not None and len(history) - 1 - history.index(best) >= patience:
                     break
         test, before = (trial({}, config, held_out).score for config in (chosen, base))
     return Tuning(chosen, best.settings, metric, tuple(history), test, before, space)
@@ -169,6 +166,7 @@ def tune(
 def _trial(
     settings: Mapping[str, Any], config: UmiConfig, parts: Sequence[Dataset], rewriter: Any, stores: Stores, metric: str
 ) -> Trial:
+    """Run the judged queries of the groups `parts` with a configuration; `settings` are only noted."""
     _, cut = parse_metric(metric)
     system = UmiSystem(config, rewriter=rewriter)
     means: dict[str, float] = {}
@@ -240,7 +238,7 @@ def with_settings(config: UmiConfig, settings: Mapping[str, Any]) -> UmiConfig:
 def write_toml(config: UmiConfig, path: Path, note: str) -> None:
     """Write every setting that differs from its default to a TOML file, one table per stage, after the comment `note`.
 
-    A setting that is None, and its default is not, raises ConfigError, because TOML has no null.
+    A setting that was changed to None raises ConfigError, because TOML has no null.
     """
     blocks = [f"# {note}"]
     defaults = UmiConfig()
@@ -258,7 +256,7 @@ def _toml(stage: str, field: str, value: Any) -> str:
         raise ConfigError(f"{stage}.{field} is None, which TOML cannot express; set it in code")
     if isinstance(value, (frozenset, set)):
         value = sorted(value)
-    # JSON of a text, boolean, finite number or list of them is TOML, too, except that TOML requires DEL to be escaped.
+    # JSON of a string, boolean, finite number or list is also TOML, except that TOML requires DEL to be escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -268,7 +266,7 @@ def split_by_group(
     """(training datasets, held-out datasets), divided as the top of this file describes.
 
     `test_share` is the share of a set's groups (or queries) that is held out, above 0 and below 1; each part gets at
-    least one. A set with only one group with only one query raises ConfigError.
+    least one. A set of one group with fewer than two judged queries raises ConfigError.
     """
     if not isinstance(test_share, (int, float)) or not 0.0 < test_share < 1.0:
         raise ConfigError(f"test_share {test_share!r:.40}; expected a share between 0 and 1")
@@ -278,14 +276,14 @@ def split_by_group(
         if len(parts) > 1:
             tuned, held = _divided(parts, test_share, rng)
         else:
-            whole, asked = parts[0], parts[0].judged
-            if len(asked) < 2:
+            (group,) = parts
+            if len(group.judged) < 2:
                 raise ConfigError(
-                    f"{name} has one group with {len(asked)} judged queries; to split it, expected at least two "
+                    f"{name} has one group with {len(group.judged)} judged queries; to split it, expected at least two "
                     "queries or two groups"
                 )
-            sides = _divided(asked, test_share, rng)
-            tuned, held = ([whole.with_queries([query.id for query in side])] for side in sides)
+            sides = _divided(group.judged, test_share, rng)
+            tuned, held = ([group.with_queries([query.id for query in side])] for side in sides)
         train += tuned
         test += held
     return train, test
