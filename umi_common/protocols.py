@@ -37,7 +37,7 @@ class Embedder(Protocol):
         aembed_queries  `embed_queries` as a coroutine function, which async searches await
         in_place        True: it computes in this process within a millisecond. A search then calls it in its own
                         thread, without time limit, retries and cache
-        calls_max       Largest number of concurrent `embed_queries` calls, for a model that computes in this process.
+        calls_max       largest number of concurrent `embed_queries` calls, for a model that computes in this process.
                         The time limit of a search that needs n times as many calls is n times as long
         one_by_one      True: `embed_queries` makes one request per text. umi then calls it with one text at a time
         named           False: `name` does not identify the model. umi then caches no vectors in a file
@@ -102,8 +102,7 @@ class Probe:
 
 
 def chunk_passes(chunk: Chunk, where: Filter | None, window: TimeRange | None) -> bool:
-    """Whether a chunk passes the filter and its time lies in the window. An argument that is None lets every chunk
-    pass."""
+    """Whether a chunk passes the filter and has a time in the window; None as filter or window: every chunk passes."""
     inside = window is None or (chunk.event_time is not None and chunk.event_time in window)
     return inside and (where is None or matches(where, chunk.metadata))
 
@@ -128,16 +127,13 @@ class RecallRequest:
     embedder_timeout_seconds: float = RecallConfig().embedder_timeout_seconds
 
     def run(self, store: Store) -> Pool:
-        """The pool of `store.recall`. An option of LATER_OPTIONS is passed only if this store's `recall` has it.
-
-        Raises:
-            SearchUnavailable: As `Store.recall`.
-        """
+        """The pool of `store.recall`, and its errors. `recall` gets the LATER_OPTIONS only if it takes them."""
         lacking = _options_lacking(getattr(store.recall, "__func__", store.recall))
         options = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in lacking}
         return store.recall(options.pop("probes"), **options)
 
     def passes(self, chunk: Chunk) -> bool:
+        """`chunk_passes` for this search."""
         return chunk_passes(chunk, self.where, self.window)
 
     def age_hours(self, chunk: Chunk) -> float:
@@ -152,7 +148,7 @@ class RecallRequest:
         return decay_factors(age_hours, rate=rate_of(half_life), floor=self.decay.floor)
 
     def probe_ids(self) -> list[str]:
-        """The ids of chunks that the pool must hold: the `ids` of all probes."""
+        """The `ids` of all probes: the pool must hold these chunks."""
         return [id for probe in self.probes for id in probe.ids]
 
     def referring(self) -> list[int]:
@@ -161,8 +157,8 @@ class RecallRequest:
 
 
 LATER_OPTIONS = frozenset({"strategy", "embedder_timeout_seconds"})
-"""Options that the `recall` of a caller's older store may lack. If it lacks "strategy", the search itself keeps only
-the candidates and scores of the arm that the strategy names."""
+"""Options that the `recall` of a caller's older store may lack. If it lacks "strategy", the search itself drops the
+candidates and scores of the other arm."""
 
 
 @lru_cache(maxsize=16)
@@ -177,8 +173,7 @@ def _options_lacking(recall: Callable[..., Any]) -> frozenset[str]:
 
 
 NEIGHBOURS_OF = 4
-"""Only the best `depth // NEIGHBOURS_OF` chunks of each arm and probe add their neighbours to the pool, which limits
-its size."""
+"""Only the best `depth // NEIGHBOURS_OF` chunks of each arm and probe add their neighbours to the pool."""
 
 
 class Store(Protocol):
@@ -189,8 +184,8 @@ class Store(Protocol):
         terms_of        (text) -> the terms that the lexical arm makes of it. Results mark the query's words with it;
                         without it, the stages number_pairs and excluded do not run
         aembed          (requests) -> the requests, with the vectors of their probes. A coroutine function, which
-                        searches on an event loop await before `recall`; None, or missing: `recall` waits for no
-                        embedder
+                        searches on an event loop await before `recall`, so that no thread waits for an embedder. None:
+                        nothing is awaited, as if it were missing
         recall_many     (requests) -> one `Pool` for each: several searches in one call
         get_versions    (ids, versions, *, exact) -> as `get`, in the versions that `Pool.version` states, so that a hit
                         shows the text that was scored. For a chunk that was replaced since: None if `exact`, else the
@@ -267,8 +262,7 @@ class Store(Protocol):
         """
 
     def add(self, chunks: Sequence[Chunk], *, vectors: Vectors | None = None, show_progress: bool = False) -> object:
-        """Insert chunks durably, all or none; a chunk replaces the stored chunk of the same id. A store may return a
-        report.
+        """Insert chunks durably, all or none; a chunk replaces the one of the same id. A store may return a report.
 
         Args:
             vectors: (n, dim), one row per chunk, which the store scales to length 1; a row of zeros means no vector.

@@ -45,20 +45,20 @@ SAID_KEY = "said"
 ROLE_KEY = "role"
 """Metadata key of the speaker: "user" or "assistant"."""
 MADE_BY_KEY = "lc_source"
-"""Key in the `additional_kwargs` of a message that a LangChain middleware wrote; such messages are not stored. For
-example, `SummarizationMiddleware` replaces earlier messages by a summary, which it writes as a user's message."""
+"""Key in the `additional_kwargs` of messages that a LangChain middleware wrote, such as the summary by which
+`SummarizationMiddleware` replaces earlier messages. They are not stored."""
 BUDGET = 1_000
 """Default limit of the context, in tokens."""
 PAUSE = timedelta(minutes=5)
-"""Time after a failure of the embedder during which it is not called. A failing call is repeated for a minute
-(`embedder.retry_seconds`), and the user would wait for it."""
+"""Time after a failure of the embedder during which no message is embedded. A failing call is repeated for a minute
+(`embedder.retry_seconds`), while the user waits."""
 
 
 class UmiMemoryMiddleware(AgentMiddleware):
     """Adds earlier messages to the model's system message, and stores new messages.
 
-    The agent's state does not change. A message is stored under its user, thread and id; a later message with the same
-    three replaces its text. The user is `user_id` of the runtime's context or of the config's `configurable`; the
+    The agent's state does not change. A message is stored by user, thread and id; a later message with the same three
+    replaces its text. The user is `user_id` of the runtime's context or of the config's `configurable`; the
     thread is the config's `thread_id`. On Python 3.10, LangGraph hides the config from asynchronous code: a call such
     as `ainvoke` also needs `context={"user_id": ...}` there.
 
@@ -69,7 +69,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
     Args:
         memory: A store, or a `DualRetriever` over one.
         across_threads: Search all threads of the user; False: search the current thread alone.
-        budget: Limits in tokens of the context that the model gets. A number limits the total. None: 1,000 in total.
+        budget: Limits of the context, in tokens. A number limits the total. None: 1,000 in total.
         policy: Order and format of the context. None: XML, so that the model can tell stored text from instructions;
             each part names its speaker.
         preface: Text before the context in the system message.
@@ -134,8 +134,8 @@ class UmiMemoryMiddleware(AgentMiddleware):
         return as_utc(self._clock(), "the time that clock() returned", ConfigError)
 
     def _owner(self, runtime: Runtime[Any]) -> dict[str, str]:
-        """{"user": ..., "session": thread}: the metadata that all messages of a call have. If one is missing,
-        ConfigError is raised: without a user, the memory of all users would be searched."""
+        """{"user": ..., "session": thread}: metadata of all messages of a call. Raises ConfigError if one is missing:
+        without a user, the memory of all users would be searched."""
         named = self._who(runtime)
         if not isinstance(named, (tuple, list)) or len(named) != 2 or any(part in (None, "") for part in named):
             raise ConfigError(
@@ -146,28 +146,28 @@ class UmiMemoryMiddleware(AgentMiddleware):
         return {"user": str(named[0]), "session": str(named[1])}
 
     def _question(self, request: ModelRequest[Any]) -> tuple[str, dict[str, Any]]:
-        """(text of the user's last message, options of `get_context`). Their filter excludes the messages of the
+        """(the end of the user's last message, options of `get_context`). Their filter excludes the messages of the
         request, because the model gets them in any case."""
         who = self._owner(request.runtime)
         query, before = _query_and_history(request.messages)
         ids = tuple(message.id for message in request.messages if message.id is not None)
         listed = ((MESSAGE_KEY, ids), (SAID_KEY, tuple(map(_content_hash, before))))
-        seen = [Comparison(key, "$in", values) for key, values in listed if values]
+        in_request = tuple(Comparison(key, "$in", values) for key, values in listed if values)
         # Only messages of this thread are excluded: another thread may have other messages with the same ids.
-        here = Not(And((Comparison("session", "$eq", who["session"]), Or(tuple(seen))))) if seen else None
-        own = (scope(user=who["user"]) if self._across_threads else scope(**who)).narrow(here)
+        others = Not(And((Comparison("session", "$eq", who["session"]), Or(in_request)))) if in_request else None
+        where = (scope(user=who["user"]) if self._across_threads else scope(**who)).narrow(others)
         options = {"budget": self._budget, "policy": self._policy, "now": self._now()}
-        return end_of(query), {**options, "history": tuple(map(message_text, before)), "where": own}
+        return end_of(query), {**options, "history": tuple(map(message_text, before)), "where": where}
 
     def _with_context(self, request: ModelRequest[Any], context: AssembledContext | None) -> ModelRequest[Any]:
         """The request with preface and context at the end of its system message; unchanged if there is no context."""
         if not context:
             return request
         memory = f"{self._preface}\n{with_losses(context.text, context.degraded)}"
-        told = request.system_message or SystemMessage("")
-        said, part = told.content, {"type": "text", "text": memory}
-        content = "\n\n".join(filter(None, (said, memory))) if isinstance(said, str) else [*said, part]
-        return request.override(system_message=told.model_copy(update={"content": content}))
+        message = request.system_message or SystemMessage("")
+        old, part = message.content, {"type": "text", "text": memory}
+        content = "\n\n".join(filter(None, (old, memory))) if isinstance(old, str) else [*old, part]
+        return request.override(system_message=message.model_copy(update={"content": content}))
 
     def _remember(self, messages: Sequence[AnyMessage], who: dict[str, str]) -> None:
         """Store the messages that have an id and a text, unless the store holds the id with this text."""
@@ -186,8 +186,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
                 if found is None or found.text != chunk.text
             ]
             resent = self._resent(chunks, {chunk.id for chunk in new}, who)
-            new = [chunk for chunk in new if chunk.id not in resent]
-            if new:
+            if new := [chunk for chunk in new if chunk.id not in resent]:
                 recent = self._failure[0] if self._failure is not None and now - self._failure[1] < PAUSE else None
                 error = add_messages(self.umi.store, new, recent)
                 if error is None:
@@ -196,20 +195,19 @@ class UmiMemoryMiddleware(AgentMiddleware):
                     self._failure = (error, now)
 
     def _resent(self, chunks: Sequence[Chunk], new: set[str], who: dict[str, str]) -> set[str]:
-        """The ids in `new`, which are not stored, of messages that are stored in this thread under another id.
+        """The ids in `new` of messages that this thread already has under another id.
 
         A program without a checkpointer sends the whole conversation each time, and each message then gets a new id.
-        A message is recognised by speaker and text; recognised messages are stored in the same order. The user's last
-        message and the messages after it always count as new.
+        Such a message is recognised by speaker, text and order. The user's last message and the messages after it
+        always count as new.
         """
         asked = [row for row, chunk in enumerate(chunks) if chunk.metadata[ROLE_KEY] == "user"]
         before = chunks[: asked[-1]] if asked else []
         if not any(chunk.id in new for chunk in before):
             return set()
         stored = chain.from_iterable(pages(self.umi.store, where=scope(**who).where))
-        held = [
-            (chunk.metadata.get(ROLE_KEY), chunk.text) for chunk in sorted(stored, key=lambda each: each.position or 0)
-        ]
+        in_order = sorted(stored, key=lambda chunk: chunk.position or 0)
+        held = [(chunk.metadata.get(ROLE_KEY), chunk.text) for chunk in in_order]
         found, at = set(), 0
         for chunk in before:
             said = (chunk.metadata[ROLE_KEY], chunk.text)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from umi_common.migrate import Movable
 
 CHECKPOINT = "umi.db-migration.json"
-"""Name of the file for the progress. A store treats files named `umi.db-*` as its own."""
+"""Name of the file for the progress. A store accepts files named `umi.db-*` in its directory."""
 API_KEY = "QDRANT_API_KEY"
 """Environment variable with the key of a Qdrant server."""
 LOCAL_PREFIX = "qdrant:"
@@ -46,9 +46,8 @@ class Collection:
     """The address of a Qdrant collection."""
 
     client_arguments: dict[str, Any]
-    """Arguments of `QdrantClient`."""
+    """Arguments of `QdrantClient`: "path" of a folder, or "url" and "api_key" of a server."""
     name: str
-    """Name of the collection."""
 
 
 def migrate(
@@ -83,9 +82,7 @@ def migrate(
         print_json({"source": source, "target": target, **asdict(report)})
     else:
         typer.echo(
-            f"{target} holds the same {report.chunks} chunks and vectors as {source}; this run copied {report.copied}"
-        )
-        typer.echo(
+            f"{target} holds the same {report.chunks} chunks and vectors as {source}; this run copied {report.copied}\n"
             f"{report.samples} sampled queries were searched in both stores, by words and by vectors: "
             f"{report.agreement:.1%} of the ten best scores are equal within 5 %"
         )
@@ -99,17 +96,17 @@ def address_of(text: str) -> Path | Collection:
     """
     from umi_common.stores.batch_checks import checked_directory
 
-    place = text.rstrip("/")
+    trimmed = text.rstrip("/")
     if text.startswith(("http://", "https://")):
-        url, _, name = place.rpartition("/")
+        url, _, name = trimmed.rpartition("/")
         if urlsplit(url).netloc:
             return Collection({"url": url, "api_key": os.environ.get(API_KEY)}, name)
-        example = place if urlsplit(text).netloc else f"{urlsplit(text).scheme}://HOST:6333"
+        example = trimmed if urlsplit(text).netloc else f"{urlsplit(text).scheme}://HOST:6333"
     elif text.startswith(LOCAL_PREFIX):
         folder, _, name = text.removeprefix(LOCAL_PREFIX).rpartition("/")
         if folder and name:
             return Collection({"path": str(checked_directory(folder).resolve())}, name)
-        example = f"{LOCAL_PREFIX}FOLDER" if place == LOCAL_PREFIX else place
+        example = f"{LOCAL_PREFIX}FOLDER" if trimmed == LOCAL_PREFIX else trimmed
     else:
         return checked_directory(text).resolve()
     raise ConfigError(f"{text} names no collection; write {example}/COLLECTION")
@@ -118,21 +115,23 @@ def address_of(text: str) -> Path | Collection:
 def _store_at(
     address: Path | Collection, stack: ExitStack, clients: dict[str, Any], to_be_copied: Movable | None = None
 ) -> Any:
-    """Open a store without loading its embedder; `stack` closes it, and a new Qdrant client, which is added to
-    `clients`: two collections in one folder share one, because a folder can be opened only once.
+    """Open a store without loading its embedder; `stack` closes it.
 
-    If there is no store at `address`, one is created with the embedder and settings of `to_be_copied`. None: the store
-    must exist, and one in a folder is opened for reading only.
+    Args:
+        clients: Open Qdrant clients by URL or folder, to which a new one is added. Two collections in one folder share
+            a client, because a folder can be opened only once.
+        to_be_copied: The store from whose embedder and settings a missing store is created. None: the store must exist,
+            and one in a folder is opened for reading only.
     """
     if isinstance(address, Path):
         return stack.enter_context(_store_in_folder(address, to_be_copied))
     arguments = address.client_arguments
-    if to_be_copied is None and "path" in arguments and not Path(arguments["path"]).is_dir():
-        raise ConfigError(f"{arguments['path']} is no folder; check its name")  # the client would create it
-    place = arguments.get("url") or arguments["path"]
-    if place not in clients:
-        clients[place] = stack.enter_context(closing(_qdrant_client(arguments)))
-    return stack.enter_context(_store_in_collection(clients[place], address.name, to_be_copied))
+    where = arguments.get("url") or arguments["path"]
+    if to_be_copied is None and "path" in arguments and not Path(where).is_dir():
+        raise ConfigError(f"{where} is no folder; check its name")  # the client would create it
+    if where not in clients:
+        clients[where] = stack.enter_context(closing(_qdrant_client(arguments)))
+    return stack.enter_context(_store_in_collection(clients[where], address.name, to_be_copied))
 
 
 def _store_in_folder(folder: Path, to_be_copied: Any) -> Any:
@@ -143,9 +142,9 @@ def _store_in_folder(folder: Path, to_be_copied: Any) -> Any:
 
     if to_be_copied is None:
         return opened_without_model(folder)
-    made_with = stored_embedder(folder)  # None, too, for a store without chunks
+    made_with = stored_embedder(folder)  # None also for a store without chunks
     embedder = to_be_copied.embedder if made_with is None else AbsentEmbedder(*made_with)
-    config = to_be_copied.config if not (folder / FILE).exists() else None
+    config = None if (folder / FILE).exists() else to_be_copied.config
     return HybridStore.open(folder, embedder=embedder, config=config)
 
 
@@ -159,9 +158,8 @@ def _store_in_collection(client: Any, name: str, to_be_copied: Any) -> Any:
     if made_with is not None:
         return QdrantStore(client, name, AbsentEmbedder(*made_with))
     if to_be_copied is None:
-        raise ConfigError(
-            f"collection {name!r} holds no store of umi; check the name, or migrate a store into it first"
-        )
+        wrong = f"collection {name!r} holds no store of umi; check the name, or migrate a store into it first"
+        raise ConfigError(wrong)
     return QdrantStore(client, name, to_be_copied.embedder, config=to_be_copied.config)
 
 

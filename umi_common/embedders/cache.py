@@ -83,10 +83,10 @@ class FileCache(Generic[Value]):
     """A cache of values by text in an SQLite file; the values written first are dropped first. Thread-safe.
 
     The file holds the names of the models and, in place of the texts, hashes. Each call opens the file. A row whose
-    checksum is wrong counts as not cached. A damaged file is deleted, and the next call makes a new one. If the disk
-    refuses a write, or the directory was deleted, renamed or replaced, or the file is damaged and not `writable`, a
-    warning is logged, no error is raised, and nothing is cached from then on. Cached values survive a kill of the
-    process; a power cut may lose them.
+    checksum is wrong counts as not cached. A damaged file is deleted with a warning, and the next call makes a new one.
+    If it is not `writable`, if the disk refuses a write, or if the directory was deleted, renamed or replaced, a
+    warning is logged, and nothing is cached any more; no error is raised. Cached values survive a kill of the process;
+    a power cut may lose them.
 
     Args:
         path: The file, in an existing directory.
@@ -141,15 +141,13 @@ class FileCache(Generic[Value]):
         """Add values by text."""
         if not self._size or not new or not self._writable:
             return
-        rows = []
-        for text, value in new.items():
-            key, stored = _key(self._model, text), self._pack(value)
-            rows.append((key, stored, zlib.crc32(stored, zlib.crc32(key))))
+        packed = [(_key(self._model, text), self._pack(value)) for text, value in new.items()]
+        rows = [(key, stored, zlib.crc32(stored, zlib.crc32(key))) for key, stored in packed]
 
         def write(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT OR IGNORE INTO models VALUES (?)", (self._model,))
-            # Rows are numbered in the order in which they are written, and those more than `size` below the largest
-            # number are deleted. A known key keeps its number, because a gap would count as a row.
+            # A new key gets the next number; of the numbers, only the last `size` are kept. A known key keeps its
+            # number: if it got a new one, the gap that it leaves would count as a row.
             connection.executemany(
                 "INSERT INTO vectors (key, vector, checksum) VALUES (?, ?, ?)"
                 " ON CONFLICT (key) DO UPDATE SET vector = excluded.vector, checksum = excluded.checksum",
@@ -184,8 +182,8 @@ class FileCache(Generic[Value]):
             log.warning("%s still holds values of removed texts (%s); try again", self._path, error)
 
     def _transact(self, work: Callable[[sqlite3.Connection], None]) -> Exception | None:
-        """Run `work` in a transaction of a new connection; returns the error if that failed, for example because the
-        file was locked for more than WAIT_SECONDS."""
+        """Run `work` in a transaction of a new connection; returns None, or the error if that failed. A file that is
+        locked for more than WAIT_SECONDS is such an error, but is used again by the next call."""
         uri, name = f"{self._path.as_uri()}?mode={'rw' if self._writable else 'ro'}", self._path.name
         try:
             if inode_of(self._path.parent) != self._directory:
