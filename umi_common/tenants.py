@@ -37,8 +37,8 @@ __all__ = ["StoreInUse", "Tenants"]
 log = logging.getLogger("umi")
 
 MAX_OPEN = 64
-"""Default number of open stores above which unused ones are closed. Each takes 7 file descriptors; a process is often
-limited to 1,024."""
+"""Default of `Tenants(max_open=)`. Each open store takes up to 7 file descriptors; a process is often limited to
+1,024."""
 REMOVED = "removed-"
 """Prefix of a directory that is being deleted; no tenant's directory begins with it."""
 PREFIX = "t-"
@@ -68,7 +68,7 @@ class Tenants(Closing):
     the least recently used first. A store in use is never closed, so more than `max_open` can be open.
 
     Any two different strings are different tenants on every file system, for example "A" and "a", "../b", "CON", and
-    "é" in both normalisations. Only "" and names too long for a directory are refused.
+    "é" in both normalisations. Refused are only "", invalid Unicode, and strings too long for a directory's name.
 
     Args:
         root: A directory; made with the first store.
@@ -112,7 +112,7 @@ class Tenants(Closing):
         not use it after the block.
 
         Raises:
-            InputError: If `tenant` is no string, is empty or is too long for a directory's name.
+            InputError: If `tenant` is no string or is refused.
             StoreClosed, StoreForked: On entering the block, after `close()` or in a forked child.
             StoreError: On entering the block, as `HybridStore.open`, e.g. StoreLocked if another process
                 writes to the store.
@@ -136,7 +136,8 @@ class Tenants(Closing):
     def remove(self, tenant: str) -> bool:
         """Delete a tenant's store and its directory. Returns whether the tenant had one.
 
-        If the directory is a link, the link and the store it leads to are deleted; other files beside that store stay.
+        If the directory is a link, the store that it leads to is deleted, too, unless it is another tenant's; other
+        files beside that store stay.
 
         Raises:
             StoreLocked: If the store is in use in this process, or open for writing in another process.
@@ -231,13 +232,12 @@ class Tenants(Closing):
         return existed
 
     def _delete_link(self, link: Path) -> None:
-        """Delete a link, and the store in the directory it leads to unless that is another tenant's; files of others
-        that are in that directory stay."""
+        """Delete a link, and the store in the directory that it leads to, unless that is another tenant's."""
         target = Path(os.path.realpath(link))  # unlike resolve(), it reads a loop of links
         others = {os.path.realpath(path) for path in (self._root, *self._root.iterdir()) if path != link}
         if target.is_dir() and str(target) not in others:
             delete_store(target)
-        link.unlink(missing_ok=True)  # a link left behind would lead to the next directory of that name
+        link.unlink(missing_ok=True)  # left behind, it would let the next `remove` delete a later store there
 
 
 class StoreInUse:
@@ -251,7 +251,7 @@ class StoreInUse:
     def __enter__(self) -> HybridStore:
         use = self._open()
         store = use.__enter__()
-        self._uses.append(use)
+        self._uses.append(use)  # not before: if the store cannot be opened, `__exit__` is not called
         return store
 
     def __exit__(self, *exc_info: object) -> None:

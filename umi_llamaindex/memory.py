@@ -76,7 +76,7 @@ class UmiMemoryBlock(TakesBudget, BaseMemoryBlock[str]):
     _last_day: date | None = PrivateAttr(default=None)
     """Day of the last message; None: no message was stored yet."""
     _unstored: deque[Chunk] = PrivateAttr(default_factory=deque)
-    """Messages that could not be stored. Each later call that stores its own messages tries to store these, too."""
+    """Messages that could not be stored. A later call of `aput` stores them after its own."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
@@ -97,16 +97,16 @@ class UmiMemoryBlock(TakesBudget, BaseMemoryBlock[str]):
         """
         shared = self._shared_metadata(session_id, user)
         where = scope(**({"user": self.user} if self.across_sessions else shared)).where
-        spoken = [message for message in messages or [] if chat_text(message)]
-        unknown_keys: Callable[..., list[str]] = getattr(self.umi.store, "unknown_keys", lambda where: [])
-        unknown = await asyncio.to_thread(unknown_keys, where) if spoken else []
-        if not spoken or unknown:  # an unknown key: the store holds no messages yet
+        with_text = [message for message in messages or [] if chat_text(message)]
+        unknown_keys = getattr(self.umi.store, "unknown_keys", None)
+        # The filter has an unknown key if the store holds no messages yet.
+        if not with_text or (unknown_keys is not None and await asyncio.to_thread(unknown_keys, where)):
             return ""
         context = await self.umi.aget_context(
-            end_of(chat_text(spoken[-1])),
+            end_of(chat_text(with_text[-1])),
             where=where,
             now=None if self.clock is None else self.clock(),
-            history=history_texts(spoken[:-1]),
+            history=history_texts(with_text[:-1]),
             budget=self.budget,
             policy=self.policy,
             counter=self._tokenizer(),
@@ -127,10 +127,10 @@ class UmiMemoryBlock(TakesBudget, BaseMemoryBlock[str]):
             session_id: Id of the session; None: the "session_id" in the additional_kwargs of each message.
 
         Raises:
-            FilterError: If neither the call nor a message names a session, and `across_sessions` is False. Nothing is
-                stored.
-            EmbedderError, StoreError: If the messages cannot be stored now. `Memory` does not pass them again, so this
-                block keeps them, and a later call stores them. If the block is garbage-collected before, or the process
+            FilterError: If the call and one of the messages name no session, and `across_sessions` is False.
+            InvalidChunk: If a message's time is a datetime without a zone. Nothing is stored after either error.
+            EmbedderError, StoreError: If the messages cannot be stored now. The block keeps them, because `Memory` does
+                not pass them again, and a later call stores them. If it is garbage-collected before, or the process
                 ends, a warning gives their number.
         """
         if self.accept_short_term_memory or not from_short_term_memory:

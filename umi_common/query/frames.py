@@ -4,15 +4,16 @@ Relevant texts rarely contain these words. If they are searched, BM25 gives them
 towards texts that ask and thank. A short query also becomes too long to be looked up verbatim
 (`search.reorder.lookup`).
 
-The frame of a query is a run of words of `FRAME` at its start. It ends at the last place in this run that is one of
-these; in comments and examples, "|" marks the end of a frame:
+The frame is at the start of a query, and all its words are in `FRAME`. "|" marks its end here and in comments. It ends
+at the last of these places:
 
-    after a word for which an item of `ENDINGS` holds      can you explain | tides
-    after a word that links such a word to the subject     is there a paper that talks of | tides
-    before a word that may begin the subject               hi all, | when is low tide
+    after a word for which an item of `ENDINGS` holds                        can you explain | tides
+    after a word of `LINKING` that follows such a word of `SAY`              is there a paper that talks of | tides
+    before a question word after "tell me", "find" or "wondering"            tell me | when is low tide
+    before a question word, or after punctuation, if there is a greeting     hi all, | when is low tide
 
-A place directly after "about", "mentions", "talks of" or "information on" is the last one: "tell me about | what pages
-say". "Document number" has no frame, because it has no such place.
+No place after "about", "mentions", "talks of" or "information on" counts: "tell me about | what pages say". "Document
+number" has no frame, because it has none of these places.
 
 Questions about an earlier conversation also contain words that its messages rarely contain: "what did you say about
 Rome", "which vet did I mention a while ago". They are removed, too.
@@ -61,7 +62,7 @@ NOUNS = _words("cover deal state talk")
 """Words of `SAY` that begin the subject after the name of a text: "document state machine"."""
 MOOD = _words("curious interested question wondering")
 ASKING = FIND | EXPLAIN | SEARCH | GIVE | TEXT | SAY | MOOD
-"""Words that ask, or name the text asked for."""
+"""Words that ask for a text, or name it."""
 ABOUT = _words("about concerning regarding")
 LINKS = _words("for if in into of on through to up whether with")
 """Words between the asking words and the subject: "information on", "interested in", "talks of"."""
@@ -111,13 +112,13 @@ ENDINGS = (
     Ending(SAY - NOUNS, seen=TEXT),  # which page mentions |
     Ending(NOUNS, after=THAT, seen=TEXT),  # papers that cover |, but not "text cover letter"
     Ending(NOUNS, after=TEXT, seen=_words("do does what which")),  # which pages state |
-    Ending(FIND, seen=PERSONS),  # did we find |
+    Ending(FIND, seen=PERSONS),  # can we find |
     Ending(EXPLAIN, seen=YOU),  # can you explain |, but "can I recall an email" asks about recalling
 )
 _WORD = re.compile(r"([^\W_]+)")
 _QUOTE = re.compile('["\u201c\u201d\u201e\u00ab\u00bb`]')
-_STOP = re.compile(r"[.,!:;\n]")
-_PAUSE = re.compile(r"[.,!?:;\n\u2013\u2014-]")
+_AFTER_GREETING = re.compile(r"[.,!:;\n]")
+_BEFORE_CLOSING = re.compile(r"[.,!?:;\n\u2013\u2014-]")
 _GAP_AFTER_FRAME = re.compile(r"\A\S*\Z|.*\s", re.DOTALL)
 """The characters between frame and subject that are removed: all up to the last blank, or all if there is no blank.
 Signs between a blank and the subject stay, as in "about | --force"."""
@@ -144,15 +145,14 @@ def _without_english_frame(query: str) -> str:
 def _end_of_frame(words: Sequence[str], gaps: Sequence[str]) -> int:
     """The number of words of the frame at the start of a query; 0: it has none. `gaps[i]` precedes `words[i]`.
 
-    The end moves on with each further place at which the frame may end. In "hi all, can you explain tides" it is 2
-    before "can" and 5 after "explain"; "tides" is no word of a frame.
+    In "hi all, can you explain tides", `end` becomes 2 before "can" and 5 after "explain"; "tides" ends the loop.
     """
     end, before, seen = 0, "", set[str]()
     for at, word in enumerate(words):
         if _QUOTE.search(gaps[at]):
             break  # a quotation belongs to the subject
         asks = word in QUESTIONING and before in BEFORE_QUESTION  # tell me | when ...
-        if asks or (seen & GREETING and (word in QUESTIONING or _STOP.search(gaps[at]))):  # hi all, | ...
+        if asks or (seen & GREETING and (word in QUESTIONING or _AFTER_GREETING.search(gaps[at]))):  # hi all, | ...
             end = at
         if word not in FRAME:
             break
@@ -189,7 +189,7 @@ def _start_of_closing(words: Sequence[str], gaps: Sequence[str]) -> int:
         start -= 1
     while start < len(words) and words[start] not in CLOSING:
         start += 1
-    if _PAUSE.search(gaps[start]):
+    if _BEFORE_CLOSING.search(gaps[start]):
         return start
     alone = 0 < start == len(words) - 1 and words[start] in ALONE_IN_CLOSING
     return start if alone and words[start - 1] not in NOT_BEFORE_CLOSING else len(words)

@@ -1,4 +1,4 @@
-"""Turn JSON and wide sheets into lines "key: value", one for each value, and the cells of a notebook into Markdown."""
+"""Turn JSON, CSV and TSV into lines "key: value", one for each value, and the cells of a notebook into Markdown."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def loaded(text: str) -> Any:
 
 
 def json_text(value: Any) -> tuple[str, list[Table]]:
-    """The `value_lines` of a JSON value, and a table for each object of its outermost lists, see `text_of_records`."""
+    """The `text_of_records` of a JSON value. Records are the elements of its outermost lists of objects or lists."""
     return text_of_records(_records_in(value, ""))
 
 
@@ -60,7 +60,7 @@ def value_lines(value: Any, name: str = "") -> list[str]:
 
 
 def _records_in(value: Any, name: str) -> Iterator[tuple[bool, Sequence[str]]]:
-    """Yield (whether it is an element of an outermost list, its `value_lines`) for each part of a JSON value."""
+    """Yield (whether it is a record, its `value_lines`) for each part of a JSON value; see `json_text`."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _records_in(inner, f"{name}.{key}" if name else key)
@@ -74,7 +74,7 @@ def _records_in(value: Any, name: str) -> Iterator[tuple[bool, Sequence[str]]]:
 def sheet_text(text: str, table: Table, separators: str) -> tuple[str, list[Table]]:
     """The rows of a sheet as records, a line "column: value" for each cell that is not blank; see `text_of_records`.
 
-    A sheet without rows, or with a name of more than NAME_CHARACTERS, is returned as it is.
+    A sheet without rows, or with a column's name of more than NAME_CHARACTERS, is returned as it is.
 
     Args:
         text: The text of a CSV or TSV file.
@@ -102,9 +102,9 @@ def sheet_text(text: str, table: Table, separators: str) -> tuple[str, list[Tabl
 
 
 def text_of_records(parts: Iterable[tuple[bool, Sequence[str]]]) -> tuple[str, list[Table]]:
-    """The lines of all parts as one text, and a table for each record.
+    """The lines of all parts as one text, and a table for each record of more than HEAD_LINES lines.
 
-    Its head is the first HEAD_LINES lines of the record, so that each passage shows whose values it has.
+    Its head is the first HEAD_LINES lines, so that each passage shows whose values it has. Its rows end at blank lines.
 
     Args:
         parts: (whether it is a record, its lines).
@@ -114,8 +114,8 @@ def text_of_records(parts: Iterable[tuple[bool, Sequence[str]]]) -> tuple[str, l
         ends = [*accumulate((len(line) + 1 for line in lines), initial=at)]
         if is_record and len(lines) > HEAD_LINES:
             head = "".join(f"{line}\n" for line in lines[:HEAD_LINES])
-            blank = [end for end, line in zip(ends[1:], lines, strict=True) if not line]
-            tables.append(Table(at, at + len(head), ends[-1], head, blank))
+            row_ends = [end for end, line in zip(ends[1:], lines, strict=True) if not line]
+            tables.append(Table(at, at + len(head), ends[-1], head, row_ends))
         texts += lines
         at = ends[-1]
     return "\n".join(texts), tables
@@ -128,8 +128,7 @@ def _scalar(value: Any) -> str:
 def notebook_markdown(path: Path, text: str) -> tuple[str, int]:
     """The cells of a Jupyter notebook as Markdown, and the number of outputs that were cut to OUTPUT_CHARACTERS.
 
-    Markdown cells are unchanged; code and the text of its outputs are fenced. Pictures and the tracebacks of errors are
-    left out.
+    Markdown cells are unchanged; code and the text of its outputs (`_output_text`) are fenced.
 
     Raises:
         FileUnreadable: If the text is no notebook.
@@ -145,10 +144,9 @@ def notebook_markdown(path: Path, text: str) -> tuple[str, int]:
                 continue
             outputs = [_output_text(output).strip() for output in cell.get("outputs", ())]
             cut += sum(len(output) > OUTPUT_CHARACTERS for output in outputs)
-            shown = (source, *(output[:OUTPUT_CHARACTERS] for output in outputs))
-            for text in filter(str.strip, shown):
-                fence = "~~~" if "```" in text else "```"
-                texts.append(f"{fence}\n{text.strip()}\n{fence}")
+            for shown in filter(str.strip, (source, *(output[:OUTPUT_CHARACTERS] for output in outputs))):
+                fence = "~~~" if "```" in shown else "```"
+                texts.append(f"{fence}\n{shown.strip()}\n{fence}")
     except ValueError as error:
         raise FileUnreadable(f"{path} is no notebook that can be read ({error}); leave it out") from error
     except (TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -159,7 +157,7 @@ def notebook_markdown(path: Path, text: str) -> tuple[str, int]:
 
 
 def _output_text(output: dict[str, Any]) -> str:
-    """The text of an output as a notebook shows it; "" for a picture."""
+    """The text of an output as a notebook shows it; "" for a picture of format 4. An error has no traceback."""
     data = output.get("data", output)
     if "evalue" in data:
         return without_terminal_codes(f"{data.get('ename')}: {data['evalue']}")

@@ -47,14 +47,14 @@ def read_pdf(content: bytes, characters: int) -> dict[str, object]:
         count = len(reader.pages)
     except Exception as error:  # noqa: BLE001  # pypdf raises many kinds of errors for broken files
         return {"error": f"it is no PDF that can be read ({_reason(error)})"}
-    for number in range(count):
+    for index in range(count):
         text: str | None = None
         try:
-            text = _without_surrogates(reader.pages[number].extract_text())
-            text = "\n".join([text, *map(_without_surrogates, _notes(reader.pages[number]))])
+            page = reader.pages[index]
+            text = _without_surrogates(page.extract_text())
+            text = "\n".join([text, *map(_without_surrogates, _notes(page))])
         except Exception as error:  # noqa: BLE001  # pypdf raises many kinds of errors for a page or its notes, too
-            failed = "" if text is None else "its comments and form, "
-            bad.append((number + 1, failed + _reason(error)))
+            bad.append((index + 1, ("" if text is None else "its comments and form, ") + _reason(error)))
         pages.append(text)
         left -= len(text or "")
         if left < 0:
@@ -72,10 +72,10 @@ def _notes(page: PageObject) -> Iterator[str]:
 
     for each in page.annotations or ():
         note = each.get_object()
-        kind, holder, key = note.get("/Subtype"), note, "/Contents"
-        if kind == "/Widget":
-            holder, key = note if "/V" in note else note.get("/Parent", note).get_object(), "/V"
-        value = holder[key] if kind not in ("/Link", "/Popup") and key in holder else None
+        kind, key = note.get("/Subtype"), "/Contents"
+        if kind == "/Widget":  # of several widgets of one form field, the parent has the value
+            note, key = note if "/V" in note else note.get("/Parent", note).get_object(), "/V"
+        value = note[key] if kind not in ("/Link", "/Popup") and key in note else None
         values = value if isinstance(value, list) else [value]  # a field may have a list of chosen entries
         # The value of a check box is a PDF name, not a text.
         yield from (value for value in values if isinstance(value, TextStringObject))

@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -36,7 +36,7 @@ DECLARED_WITHIN = 1_024
 _DECLARED = re.compile(rb"<(?:meta|\?xml)\b[^>]*?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 """The declaration of an encoding in HTML (<meta charset=...>) or XML (<?xml encoding=...?>)."""
 _USUAL = ("utf-8", "ascii", "iso8859-1")
-"""Codecs whose declaration is ignored, because texts in UTF-8 and in Windows-1252 declare any of them."""
+"""Codecs that texts in UTF-8 and in Windows-1252 often declare wrongly."""
 _WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
 """Declared codec -> its superset, which browsers use in its place."""
 _LANGUAGES = {
@@ -184,18 +184,22 @@ def decoded_text(path: Path, content: bytes, *, declares: bool = False) -> str:
     2. UTF-8;
     3. with `declares`, the encoding that the content declares, as HTML does;
     4. UTF-8 with some damaged bytes;
-    5. the code page of its language, which is guessed from its function words;
+    5. a code page of `_LANGUAGES`, if the text has the function words of one of its languages;
     6. Windows-1252.
 
     Raises:
         FileUnreadable: If the content is no text.
     """
     if content[:4] in (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff"):
-        text = content.decode("utf-32", "replace")
+        text: str | None = content.decode("utf-32", "replace")
     elif content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         text = content.decode("utf-16", "replace")
     else:
-        text = _eight_bit_text(path, content, declares)
+        text = _eight_bit_text(content, declares)
+    if text is None:
+        raise FileUnreadable(
+            f"{path} is no text in a known encoding; leave it out, convert it to UTF-8, or export it as PDF or HTML"
+        )
     return without_terminal_codes(re.sub(r"\r\n?", "\n", text))
 
 
@@ -205,12 +209,11 @@ def without_terminal_codes(text: str) -> str:
 
 
 def text_in(encoding: str, content: bytes, errors: str = "strict") -> str | None:
-    """Decode bytes by their declared encoding, as browsers do; None if they are not in it, or if it is unknown.
+    """Decode bytes by their declared encoding, as browsers do; None: it is unknown, or the bytes are not valid in it.
 
-    Content declared as ASCII or ISO 8859-1 is decoded as UTF-8.
+    Content declared as one of `_USUAL` is decoded as UTF-8.
 
     Args:
-        encoding: The declared encoding.
         errors: As for `bytes.decode`; always "strict" for UTF-8.
     """
     try:
@@ -224,24 +227,25 @@ def text_in(encoding: str, content: bytes, errors: str = "strict") -> str | None
         return None
 
 
-def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
-    """The text of content that is not UTF-16 or UTF-32; arguments and errors as in `decoded_text`."""
-    no_text = FileUnreadable(
-        f"{path} is no text in a known encoding; leave it out, convert it to UTF-8, or export it as PDF or HTML"
-    )
+def _eight_bit_text(content: bytes, declares: bool) -> str | None:
+    """`decoded_text` by the encodings 2 to 6; None: the content is no text."""
     if b"\x00" in content[:NUL_LOOKED_FOR]:
-        raise no_text
-    try:
+        return None
+    with suppress(UnicodeDecodeError):
         return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        if declares and (declared := _DECLARED.search(content, 0, DECLARED_WITHIN)):
-            name = declared[1].decode()
-            read = text_in(name, content, "replace")
-            if read is not None and name in read:  # a wrong encoding would garble its own name in the text
-                return read
-        text = content.decode("utf-8-sig", "replace")
+    if declares and (declared := _DECLARED.search(content, 0, DECLARED_WITHIN)):
+        name = declared[1].decode()
+        text = text_in(name, content, "replace")
+        if text is not None and name in text:  # a wrong encoding would garble its own name in the text
+            return text
+    text = content.decode("utf-8-sig", "replace")
     if 2 * text.count("\ufffd") < len(_NON_ASCII.findall(text)):  # most non-ASCII characters are valid: damaged UTF-8
         return text
+    return _code_page_text(content)
+
+
+def _code_page_text(content: bytes) -> str | None:
+    """`decoded_text` by the encodings 5 and 6. Of the code pages that fit, the one that gives the most letters."""
     by_page = {page: content.decode(page, "replace") for page in _LANGUAGES}
     fitting = [text for page, text in by_page.items() if language_of(text) in _LANGUAGES[page]]
     text = max(fitting, key=lambda each: sum(map(str.isalpha, each)), default=content.decode("cp1252", "replace"))
@@ -249,6 +253,4 @@ def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
     accented, runs = len(_ACCENTED.findall(text)), _ACCENTED_RUN.findall(text)
     in_runs = len("".join(runs)) if len(runs) >= ACCENTED_RUNS_MIN else 0
     other_code_page = accented > len(_ASCII_LETTER.findall(text)) or 2 * in_runs > accented
-    if other_code_page or len(_CONTROLS.findall(text)) > CONTROLS_SHARE * len(text):
-        raise no_text
-    return text
+    return None if other_code_page or len(_CONTROLS.findall(text)) > CONTROLS_SHARE * len(text) else text

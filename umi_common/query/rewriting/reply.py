@@ -1,8 +1,7 @@
 """Find the list of strings in an LLM's reply, and choose query variations from it.
 
-The list is JSON, almost JSON, XML elements, or lines, with or without text around it. The reply is untrusted. Its
-length is checked before it is parsed, every step takes time linear in it, and JSON parsing starts at most `STARTS_MAX`
-times. The strings are only used as queries.
+The list is JSON, almost JSON, XML elements, or lines, with or without text around it. The reply is untrusted: its
+length is checked before it is parsed, and every step takes time linear in it. The strings are only used as queries.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from umi_common.config import RewriteConfig
 
 STARTS_MAX = 8
-"""Largest number of brackets in a text at which JSON parsing is tried."""
+"""Largest number of brackets at which JSON parsing is tried, in the text itself and in the one with plain quotes."""
 LINE_CHARS_MAX = 120
 """Largest number of characters of a line without bullet or number that is read as a string."""
 
@@ -87,17 +86,16 @@ def quoted_items(text: str) -> list[str]:
 
 
 def _json_list(text: str) -> list[str] | None:
-    """The strings of the first JSON value from which `_strings_of` gets some.
+    """The strings of the first JSON value that has some by `_strings_of`; else those of several objects, one of each.
 
-    If there is none, but several objects have a string, one string of each (`_string_of`). Else [] if there is an empty
-    list, and None if there is no list.
+    [] if the only lists are empty; None if there is no list.
     """
     values = list(_json_values(text))
     found = [strings for value in values if (strings := _strings_of(value)) is not None]
     of_objects = [string for value in values for string in _string_of(value)]
     if len(of_objects) > 1:
         found.append(of_objects)
-    return max(found, key=bool, default=None)  # the first that is not empty
+    return next(filter(None, found), [] if found else None)
 
 
 def _json_values(text: str) -> Iterator[object]:
@@ -121,9 +119,9 @@ def _strings_of(value: object) -> list[str] | None:
     None if the value is none of these, or if its list has items but no strings.
     """
     if isinstance(value, dict):
-        lists = [item for item in value.values() if isinstance(item, list)]
         numbered = len(value) > 1 and len({re.sub(r"\d+", "", key) for key in value}) == 1
-        value = list(value.values()) if numbered else lists[0] if len(lists) == 1 else None
+        lists = [[*value.values()]] if numbered else [item for item in value.values() if isinstance(item, list)]
+        value = lists[0] if len(lists) == 1 else None
     if not isinstance(value, list):
         return None
     strings = [string for item in value for string in _string_of(item)]
@@ -131,8 +129,8 @@ def _strings_of(value: object) -> list[str] | None:
 
 
 def _string_of(item: object) -> list[str]:
-    """[item] for a string; for an object, its string with a letter at the first of `_STRING_KEYS` that it has, or its
-    first string with a letter; else []."""
+    """[item], if it is a string. For an object, [one of its strings with a letter]: that of the first key in
+    `_STRING_KEYS`, else its first one. [] if there is no such string."""
     if isinstance(item, dict):
         texts = {
             key.casefold(): text for key, text in item.items() if isinstance(text, str) and any(map(str.isalpha, text))
@@ -230,14 +228,14 @@ class Reply:
 
     variations: tuple[str, ...]
     fault: str | None = None
-    """The reason; None if there are variations, or if the LLM only repeats the query."""
+    """The reason; None if there are variations, or if one of the strings repeats the query."""
 
 
 def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) -> Reply:
     """The variations of `query` in an LLM's reply, or the reason why it has none.
 
-    Variations equal to the query, to an earlier variation or to an example in the prompt are dropped. Case,
-    punctuation, spaces and English word endings are ignored in this comparison.
+    Dropped are refusals, and strings equal to the query, to an earlier variation or to an example in the prompt, apart
+    from case, punctuation, spaces and English word endings.
 
     Args:
         config: Limits, and the template of the prompt.
@@ -275,24 +273,23 @@ def _chosen(strings: Iterable[str], query: str, config: RewriteConfig) -> tuple[
     chosen: list[str] = []
     for string in strings:
         variation = _clean(string)
-        if variation is None or len(variation.encode()) > config.variation_bytes_max:
+        if not variation or len(variation.encode()) > config.variation_bytes_max:
             continue
-        if _REFUSAL.match(_folded(variation)) and _REFUSED_TASK.search(_folded(variation)):
-            continue
-        form = _comparable(variation)
-        if form and form not in seen:
+        form, folded = _comparable(variation), _folded(variation)
+        refuses = _REFUSAL.match(folded) and _REFUSED_TASK.search(folded)
+        if form and form not in seen and not refuses:
             seen.add(form)
             chosen.append(variation)
     return tuple(chosen[: config.variations_max])
 
 
-def _clean(string: str) -> str | None:
-    """The string as one line of printable text; None if it has a NUL, a surrogate or no printable character."""
+def _clean(string: str) -> str:
+    """The string as one line of printable text; "" if it has a NUL, a surrogate or no printable character."""
     categories = [(char, unicodedata.category(char)) for char in string]
     if any(char == "\0" or category == "Cs" for char, category in categories):
-        return None
+        return ""
     visible = ((char, category) for char, category in categories if category != "Cf" or char in _JOINERS)
-    return " ".join("".join(" " if category == "Cc" else char for char, category in visible).split()) or None
+    return " ".join("".join(" " if category == "Cc" else char for char, category in visible).split())
 
 
 def _comparable(text: str) -> str:
@@ -312,12 +309,14 @@ def _folded(text: str) -> str:
 
 
 def _without_echo(text: str, template: str) -> str:
-    """The reply without the prompt, which some LLMs repeat before their answer or instead of it."""
+    """The reply without the prompt, which some LLMs repeat before their answer or instead of it.
+
+    It begins after the end of the prompt, or else after the prompt's beginning: the two parts that each prompt has.
+    """
     before, _, after = template.partition("{query}")
-    tail, head = after.rpartition("}")[2].strip(), before.partition("{history}")[0].strip()
-    for fixed in (tail, head):
-        if len(fixed) >= 20 and fixed in text:
-            return text.rpartition(fixed)[2]
+    for part in (after.rpartition("}")[2].strip(), before.partition("{history}")[0].strip()):
+        if len(part) >= 20 and part in text:  # an answer may contain a shorter part
+            return text.rpartition(part)[2]
     return text
 
 

@@ -9,7 +9,7 @@ A store's files are in one of two states:
 
 An `_Opening` holds the connections that were opened in one state. At the end of each read the files are compared with
 it: if they have changed, the read fails with `ChangedWhileRead`, and `Ledger.retry_read` repeats it. `version`, which a
-store calls before a search, then makes a new opening. An opening also ends by `close`, and if this process opens the
+store calls before a search, then makes a new opening. An opening also ends at `close`, and when this process opens the
 same file for writing. A connection in use when its opening ends is closed when it is released.
 """
 
@@ -55,7 +55,7 @@ class _Process:
         renew_in_child(self, _Process._renew)
 
     def _renew(self) -> None:
-        self.opening = threading.RLock()
+        self.open_lock = threading.RLock()
         """Held while a connection is opened. Acquired before the lock of a `FollowedFile`, never after it."""
 
 
@@ -63,7 +63,7 @@ _process = _Process()
 
 
 def _state(path: Path) -> tuple[Any, ...]:
-    """(SHARED or ALONE, properties of the store's files that change when the connections must be opened again).
+    """(SHARED or ALONE, properties of the store's files). If it changes, the connections must be opened again.
 
     Raises:
         OSError: If umi.db cannot be found, or if too many files are open.
@@ -83,12 +83,13 @@ def _state(path: Path) -> tuple[Any, ...]:
 
 
 class _Opening:
-    """The connections that were opened in one state of a store's files."""
+    """The connections that were opened in one state (`_state`) of a store's files."""
 
     def __init__(self, path: Path, location: Location, number: int) -> None:
         self._path, self._location, self._state = path, location, _state(path)
         self._options = self._state[0]
-        for file in (_beside(path, "-journal"), *([_beside(path, "-wal")] if self._options == ALONE else [])):
+        unfinished = ("-journal",) if self._options == SHARED else ("-journal", "-wal")
+        for file in (_beside(path, ending) for ending in unfinished):
             if _length(file) > 0:  # only a writer can apply a rollback journal, or a log without umi.db-shm
                 raise StoreReadOnly(
                     f"{path} has unfinished writes in {file.name}, which a reader cannot take over; open the store "
@@ -140,7 +141,7 @@ class FollowedFile:
         self._in_use: dict[sqlite3.Connection, _Opening] = {}
         """Each connection that a thread uses -> its opening, which may have ended."""
         self._closed = False
-        with _process.opening:
+        with _process.open_lock:
             self._open()
             _process.readers.add(self)
 
@@ -152,7 +153,7 @@ class FollowedFile:
             if self._opening is not None and self._opening.is_current():
                 with suppress(sqlite3.OperationalError):  # a writer is setting up the log: `_open` waits for it
                     return self._opening.version()
-        with _process.opening, self._lock:
+        with _process.open_lock, self._lock:
             self._check_open()
             return self._open().version()
 
@@ -183,7 +184,7 @@ class FollowedFile:
                 connection = self._opening.idle.pop()
                 self._in_use[connection] = self._opening
                 return connection
-        with _process.opening, self._lock:
+        with _process.open_lock, self._lock:
             self._check_open()
             self._location.check()
             opening = self._opening or self._open()
@@ -233,7 +234,7 @@ class FollowedFile:
 
     def close_connections_to(self, file: tuple[int, int]) -> None:
         """Close all connections if they are open to this file (device, inode); the next read opens the file again. The
-        caller holds `_process.opening`, so no connection is opened meanwhile.
+        caller holds `_process.open_lock`, so no connection is opened meanwhile.
 
         Raises:
             StoreLocked: If a thread reads for longer than BUSY_SECONDS.
@@ -243,15 +244,14 @@ class FollowedFile:
         inherited = os.getpid() != self._pid  # after a fork, the parent's threads do not run in this process
         seconds = 0.0 if inherited else BUSY_SECONDS
         deadline = time.monotonic() + seconds
-        ended = self._lock.acquire(timeout=seconds)
-        if ended:
+        if locked := self._lock.acquire(timeout=seconds):
             try:
                 self._end_opening()
             finally:
                 self._lock.release()
             while self._in_use and time.monotonic() < deadline:
                 time.sleep(0.01)
-        if not inherited and (self._in_use or not ended):
+        if not inherited and (self._in_use or not locked):
             raise StoreLocked(f"{self._path} is being read in this process; open it for writing afterwards")
 
     def close(self) -> None:
@@ -300,7 +300,7 @@ def readers_closed(path: Path) -> Iterator[None]:
     Raises:
         StoreLocked: If a thread of this process does not stop reading.
     """
-    with _process.opening:
+    with _process.open_lock:
         file = inode_of(path)
         for reader in list(_process.readers):
             if file is not None:
