@@ -51,11 +51,8 @@ def recall_pool(
         StoreUnavailable: If Chroma fails when metadata are read for the filter.
     """
     begun = time.perf_counter()
-    columns = None if request.where is None else side.columns()  # before the snapshot, whose rows it must hold
-    snapshot = side.snapshot
+    snapshot, allowed = side.allowed(request.where, request.window)
     rows = snapshot.rows
-    passing = None if columns is None or request.where is None else columns.mask(request.where, len(rows))
-    allowed = rows.allowed(passing, request.window)
     search = TextSearch(request, trace, snapshot.lexical, rows, side.table, allowed, rows.decay(request))
     lexical = search.ranked()  # the lexical arm's best rows for each probe; None: it failed, or is not searched
     # References are found by names alone, not by shared rare terms (`rare`); see `stores.references`.

@@ -40,8 +40,8 @@ from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.rows.metadata import MetadataColumns
-from umi_common.stores.rows.rows import MISSING, UNKNOWN, Rows, RowTable
-from umi_common.types import Chunk, microseconds
+from umi_common.stores.rows.rows import MISSING, UNKNOWN, Mask, Rows, RowTable
+from umi_common.types import Chunk, TimeRange, microseconds
 
 CACHE_BYTES = 128_000_000
 """Largest size of the cached vectors in bytes, for example 83,000 vectors of 384 dimensions."""
@@ -291,6 +291,15 @@ class SideIndex:
                 columns.add(range(len(rows)), metadatas)
                 self._columns = columns
             return self._columns
+
+    def allowed(self, where: Filter | None, window: TimeRange | None) -> tuple[SideSnapshot, Mask | None]:
+        """(a snapshot, which of its rows are living and pass); None in place of the mask: all rows do."""
+        if where is None:
+            snapshot = self.snapshot
+            return snapshot, snapshot.rows.allowed(None, window)
+        columns = self.columns()  # before the snapshot, all of whose rows they must hold
+        snapshot = self.snapshot
+        return snapshot, snapshot.rows.allowed(columns.mask(where, len(snapshot.rows)), window)
 
     def save(self, directory: Path, made_of: dict[str, str]) -> None:
         """Write the index to the directory, in place of an older one. The caller must hold the follower's lock, under

@@ -263,11 +263,10 @@ class ChromaStore(CollectionStore):
 
     def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:
         """Ids and versions of all chunks, and which of them pass; see `HybridStore.listing`."""
-        side, tree = self._ready(), parse_filter(where)
-        columns = None if tree is None else side.columns()  # before the rows, all of which it must hold
-        rows = side.snapshot.rows
-        passing = rows.allowed(None if columns is None or tree is None else columns.mask(tree, len(rows)), window)
-        return Listing(rows.ids, rows.seq + side.number * ROWS_MAX, rows.alive if passing is None else passing)
+        side = self._ready()
+        snapshot, allowed = side.allowed(parse_filter(where), window)
+        rows = snapshot.rows
+        return Listing(rows.ids, rows.seq + side.number * ROWS_MAX, rows.alive if allowed is None else allowed)
 
     def _around(self, ids: Sequence[str], reach: int) -> dict[str, list[Chunk]]:
         side = self._ready()
