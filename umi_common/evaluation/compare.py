@@ -249,10 +249,11 @@ VECTOR_METRICS = ("diversity", "duplication")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The answers of one system on one dataset (of name `set`). All mappings except `degraded` are by query id."""
+    """The answers of one system on one dataset. All mappings except `degraded` are by query id."""
 
     system: str
     set: str
+    """Name of the dataset, which it shares with the other groups of its set."""
     group: str
     ids: Mapping[str, Sequence[str]]
     """Ids of the documents found, best first."""

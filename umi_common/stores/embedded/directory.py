@@ -100,7 +100,8 @@ def locked_for_writing(directory: Path) -> WriterLock:
 
 
 def check_directory(directory: Path, *, must_exist: bool = False) -> None:
-    """Raise unless the directory holds a ledger or, if not `must_exist`, is absent or holds only BEFORE_LEDGER.
+    """Raise unless the directory holds a ledger. If not `must_exist`, it may also be absent, or hold no other names
+    than those of BEFORE_LEDGER and `umi.db-*`, and none of PROOFS.
 
     Raises:
         NotAStore: If the path is a file or a link to nothing, if its `umi.db` is a directory, if it holds other files
