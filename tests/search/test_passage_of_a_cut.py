@@ -36,6 +36,15 @@ def test_a_rare_word_of_the_query_counts_more_than_a_common_one():
     assert found("lunch of the vault", TALK * 20 + "The vault is deep. " + TALK * 20) == "The vault is deep."
 
 
+def test_a_title_is_the_passage_if_no_other_line_holds_a_word_of_the_query():
+    assert found("zeppelin engine", "Zeppelin engine\n\nIt flies far. It has two motors.") == "Zeppelin engine"
+
+
+def test_a_line_that_ends_with_a_colon_is_no_title():
+    assert found("alarm code", "The code of the alarm:\n\n4711, a code") == "The code of the alarm:"
+    assert found("alarm code", "The code of the alarm\n\n4711, a code") == "4711, a code"
+
+
 def test_an_item_of_one_long_line_is_found():
     items = [f'{{"id": {n}, "name": "item {n}", "price": {n * 3.5}, "note": "{"x" * 20}"}}' for n in range(400)]
     passage = found("price of item 333", ", ".join(items))

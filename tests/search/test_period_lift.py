@@ -108,9 +108,10 @@ ONLY_A_PERIOD = [
 ]
 
 
+@pytest.mark.parametrize("when", [{}, {"boost": 0.0, "dated_boost": 0.0}])
 @pytest.mark.parametrize("query", ONLY_A_PERIOD)
-def test_a_question_for_nothing_but_a_period_is_answered_from_that_period_first(query):
-    hits = found(query, *DIARY, *NOTES)
+def test_a_question_for_nothing_but_a_period_is_answered_from_that_period_first(query, when):
+    hits = found(query, *DIARY, *NOTES, when=when)
     assert set(hits[:3]) == {"turn-2", "turn-3", "turn-4"} and len(hits) == 10
 
 
