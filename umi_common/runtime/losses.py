@@ -31,7 +31,7 @@ ADVICE = {
     "late_interaction": "Reinstall wordllama, or set late_interaction={'enabled': False}.",
     "rewriter": "Check the LLM's key, network and replies, or search without an LLM.",
     "relevance": "Without min_relevance, all hits are returned.",
-    "references": "Call the store's verify(), then repair().",
+    "references": "A store on disk: call its verify(), then repair(); on a server: check its key and network.",
     "reranker": "Check its key and network; it must give one finite score for each text.",
 }
 """Advice to the user in a warning, by the name of the failed part."""
