@@ -149,3 +149,52 @@ def test_a_number_of_several_groups_has_one_sign_between_them():
     _, identifiers = codes_in("9783161484100")
     texts = ["9,783,161,484,100", "9 783 161 484 100", "9,783 161,484 100"]
     assert codes_held(texts, identifiers).astype(bool)[:, 0].tolist() == [True, True, False]
+
+
+PHONES = [f"{area} {3_000 + 271 * at % 6_991}" for at, area in enumerate(range(210, 610))]
+
+
+@pytest.fixture(scope="module")
+def customers():
+    """Each number is that of one customer; the parts of a number are also house numbers and parts of other numbers."""
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for at, phone in enumerate(PHONES):
+            group, rest = phone.split()
+            written = (f"{group}{rest}", f"{group}-{rest}", phone, f"(415) {group}-{rest}")[at % 4]
+            house, street = PHONES[-1 - at].split()[0], ("Oak Ave.", "Mill Road", "Elm St.")[at % 3]
+            store.add([Chunk(phone, f"{FIRST[at % 9]} {SYLLABLES[at % 12]}, {house} {street}. Phone {written}.")])
+        yield umi
+
+
+@pytest.mark.parametrize("question", ["{}", "who has the number {}", "{} phone", "whose phone number is {}?"])
+@pytest.mark.parametrize("sign", [" ", "-", ""])
+def test_a_customer_is_found_by_a_phone_number_of_seven_digits_however_it_is_written(customers, question, sign):
+    for phone in PHONES[::13]:
+        assert customers.search(question.format(phone.replace(" ", sign))).ids[0] == phone
+
+
+@pytest.mark.parametrize(
+    ("query", "right"),
+    [
+        ("7478475", "Order 7478475 paid"),
+        ("747 8475", "Shelf 747 8475"),
+        ("747-8475", "Part 747-8475 in stock"),
+        ("747-8476", "Order 7478476 open"),
+        ("7478477", "Desk 415-747-8477"),
+        ("7478478", "Fax 415.747.8478"),
+    ],
+)
+def test_a_phone_number_as_typed_comes_before_its_digits_in_other_groups(query, right):
+    texts = ["Order 7478475 paid", "Shelf 747 8475", "Part 747-8475 in stock", "Order 7478476 open"]
+    texts += ["Desk 415-747-8477", "Fax 415.747.8478", "Ward 747, bed 8476", "747 of 8477 votes", "Boeing 747, 8478 km"]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(text, text) for text in texts])
+        assert umi.search(query).ids[0] == right
+
+
+@pytest.mark.parametrize(
+    "text", ["Ticket 12.7478475", "Tax 47478475", "747, 8475", "747/8475", "747-8475.22", "747-84755"]
+)
+def test_seven_digits_are_a_phone_number_only_as_a_whole(text):
+    _, identifiers = codes_in("7478475")
+    assert not codes_held([text], identifiers).any()

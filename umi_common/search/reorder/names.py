@@ -41,7 +41,7 @@ from umi_common.search.reorder.words import (
     words_in,
 )
 from umi_common.stores.lexical.languages import all_function_words
-from umi_common.stores.lexical.numbers_in_text import BASE_UNITS
+from umi_common.stores.lexical.numbers_in_text import BASE_UNITS, LOCAL_NUMBER
 
 IDENTIFIER_DIGITS = 5
 """Smallest number of digits of an identifier. A year and most quantities have fewer."""
@@ -55,6 +55,8 @@ NUMBER = re.compile(rf"[1-9][0-9]{{{IDENTIFIER_DIGITS - 1},14}}")
 """An identifier of digits alone."""
 GROUP_SIGNS = ",.' \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{RIGHT SINGLE QUOTATION MARK}"
 """Signs between the groups of three digits of a large number."""
+PHONE_DIGITS = 7
+"""Number of digits of a phone number without its area code."""
 LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]+|\d+")
 """A run of letters or a run of digits."""
 
@@ -140,7 +142,7 @@ class Code(NamedTuple):
     """The first run of digits in the code, a quick test: few texts without the code hold it. "" if the code has only
     superscript digits, like "m²"."""
     grouped: Code | None = None
-    """The number of an identifier in groups of three digits, such as "80,542" for "80542"."""
+    """The number of an identifier in other groups of digits, such as "80,542" for "80542"."""
 
     def search(self, text: str) -> re.Match[str] | None:
         """The first match of the code in a text; None: the text does not hold the code."""
@@ -152,7 +154,8 @@ def codes_in(query: str) -> tuple[list[Code], list[Code]]:
     more than `OTHER_WORDS_MAX` other words."""
     if not any(map(str.isdigit, query)):
         return [], []
-    words = dict.fromkeys(bare(word).lower() for word in query.split())
+    phones = map("-".join, LOCAL_NUMBER.findall(query))
+    words = dict.fromkeys([*(bare(word).lower() for word in query.split()), *phones])
     digit_counts = {word: sum(map(str.isdigit, word)) for word in words if len(word) > 1}
     long = (word for word, n in digit_counts.items() if n >= IDENTIFIER_DIGITS)
     identifiers = [word for word in long if not IN_BASE_UNIT.fullmatch(word)]
@@ -181,15 +184,18 @@ def _code(code: str) -> Code:
     if RANGE.fullmatch(code):
         pattern = f"(?:{'|'.join([pattern, *ranges_in(code)])})"
     whole = re.compile(rf"(?<![^\W_])(?<!\d[.,:]){pattern}(?![^\W_]|[.,:]\d)", re.IGNORECASE)
-    return Code(whole, next(filter(str.isdecimal, parts), ""), _in_groups(code) if NUMBER.fullmatch(code) else None)
+    number = LOCAL_NUMBER.sub(r"\1\2", code)
+    return Code(whole, next(filter(str.isdecimal, parts), ""), _in_groups(number) if NUMBER.fullmatch(number) else None)
 
 
 def _in_groups(number: str) -> Code:
     """A number in groups of three digits that is no part of a longer number: "80542" finds "80,542", but not "1 80 542"
-    or "80 542 11"."""
+    or "80 542 11". Seven digits may be a phone number, with or without its area code: 7478475 or "(415) 747-8475"."""
     first, *groups = f"{int(number):,}".split(",")
-    digits = rf"{first}(?P<sign>[{GROUP_SIGNS}])" + "(?P=sign)".join(groups)
-    return Code(re.compile(rf"(?<![^\W_])(?<!\d[{GROUP_SIGNS}:]){digits}(?![^\W_]|[{GROUP_SIGNS}:]\d)"), first)
+    digits = rf"(?<!\d[{GROUP_SIGNS}:]){first}(?P<sign>[{GROUP_SIGNS}])" + "(?P=sign)".join(groups)
+    if len(number) == PHONE_DIGITS:
+        digits += rf"|(?<!\d[,:])(?:{number[:3]}[ .-]|(?<!\d\.){number[:3]}){number[3:]}"
+    return Code(re.compile(rf"(?<![^\W_])(?:{digits})(?![^\W_]|[{GROUP_SIGNS}:]\d)"), first)
 
 
 def codes_held(texts: Sequence[str], codes: Sequence[Code]) -> Floats:

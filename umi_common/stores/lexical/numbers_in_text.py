@@ -127,6 +127,11 @@ def days_in_words(text: str) -> list[str]:
     ]
 
 
+def local_numbers(text: str) -> list[str]:
+    """The phone numbers of seven digits in the text, joined: 6066180 for "606-6180"."""
+    return [first + last for first, last in LOCAL_NUMBER.findall(text)]
+
+
 def _lower(word: str) -> str:
     """The word in lower case and with plain letters, as the tables have it: "litre" for "LİTRE", which patterns that
     ignore case match, too."""
@@ -302,6 +307,11 @@ def _joined_groups(groups: re.Match[str]) -> str:
         return joined.replace(",", ".")
     is_number = " " in groups[0] and (joined[0].isalpha() or len(joined) in _JOINED_DIGITS)
     return joined if is_number and not may_be_date(groups[0]) else ""
+
+
+LOCAL_NUMBER = re.compile(r"(?<![\w.,:/-])(?<![\d)] )(\d{3})[ -](\d{4})(?!\w|[.,:/-]\w| \d)")
+"""A phone number without its area code: 606 6180, 606-6180. Only in queries are its digits joined: texts hold many
+other numbers of three and of four digits beside each other."""
 
 
 _TWELVE_HOURS = re.compile(r"(?<![\w.,:/-])(1[0-2]|0?[1-9])(?:[:.]([0-5]\d))? ?([ap])\.?m\b", re.IGNORECASE)

@@ -38,7 +38,7 @@ from umi_common.stores.lexical.analyzer import Analyzer, normalised, pieces
 from umi_common.stores.lexical.bm25 import QUERY_TERMS_MAX
 from umi_common.stores.lexical.corpus import Corpus
 from umi_common.stores.lexical.languages import ENGLISH, NOT_FOUND, all_function_words, word_forms
-from umi_common.stores.lexical.numbers_in_text import days_in_words
+from umi_common.stores.lexical.numbers_in_text import days_in_words, local_numbers
 
 SPELLED_TERMS_MAX = 64
 """A query with more distinct terms than this is not expanded by other spellings, forms and compounds. Long queries find
@@ -52,6 +52,7 @@ TYPO_WEIGHT = 0.5
 """Factor on the weight of the terms that are guessed for a word that no row holds: one edit away, versions. It is below
 1, because the word may be correct as typed."""
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*")
+_SEVEN_DIGITS = re.compile(r"[0-9]{7}")
 FORM_WEIGHT = 0.5
 """Largest factor on the weight of a word's other forms; below 1, so that a text with the word as typed ranks higher."""
 FIRST_PERSON = frozenset(("i", "me", "my"))
@@ -144,7 +145,8 @@ class QueryExpander:
 
         If few rows say "I", the words of `FIRST_PERSON` weigh as much as function words. A date that names its month
         ("3 March 2026") adds "2026-03-03", the term of all numeric forms of the day, if a row holds it. A text that
-        names the month does not get this term: cutting texts into terms would take a third longer.
+        names the month does not get this term: cutting texts into terms would take a third longer. In the same way,
+        "606-6180" adds "6066180".
         """
         weights = {**first.weighted_terms(query, function_word_weight)}
         spoken = FIRST_PERSON & weights.keys() if self._is_english(first) else frozenset()
@@ -153,7 +155,7 @@ class QueryExpander:
         if spoken and len(spoken) < len(weights):
             few_speak = self._counts(["i"])["i"] < SPEAKING_SHARE * self.corpus.documents
             weights |= {term: function_word_weight * weights[term] for term in spoken if few_speak}
-        weights.update(dict.fromkeys(self._held(days_in_words(query)), 1.0))
+        weights.update(dict.fromkeys(self._held([*days_in_words(query), *local_numbers(query)]), 1.0))
         return weights
 
     def _is_english(self, analyzer: Analyzer) -> bool:
@@ -225,14 +227,15 @@ class QueryExpander:
 
     def _with_spellings(self, query: str, word: _Word, *, guess: bool) -> _Word:
         """The word with the terms that differ from its own only in accents. If no row holds any of these terms, and
-        `guess` is true, with the terms one edit away; if there are none, with the versions that begin with the word."""
+        `guess` is true, with the terms one edit away; if there are none, with the versions that begin with the word, or
+        the two groups of a phone number."""
         known = any(word.rows.values())
         others: dict[str, int] = {}
         if query.isascii() or not known:  # in a query with accents, a word that a row holds is typed as meant
             others = self._counts(other for term in word.rows for other in self.spellings.others(term))
         guessed: dict[str, int] = {}
         if guess and not known and not any(others.values()):
-            guessed = self._one_edit_away(word.term) or self._versions(word.term)
+            guessed = self._one_edit_away(word.term) or self._versions(word.term) or self._groups(word.term)
             others |= guessed
         return _Word(word.term, word.rows | others, guessed) if others else word
 
@@ -270,6 +273,12 @@ class QueryExpander:
         """The terms of living rows that are `term` with one more number, as 3.11.4 is 3.11 with 4, from 0 to 99, each
         with the number of rows that hold it; empty if `term` is no version."""
         return self._held(f"{term}.{n}" for n in range(100)) if _VERSION.fullmatch(term) else {}
+
+    def _groups(self, term: str) -> dict[str, int]:
+        """The first three and the last four of seven digits, as in "(415) 747-8475" for 7478475, if living rows hold
+        both, each with the number of rows that hold it; else empty."""
+        held = self._held([term[:3], term[3:]]) if _SEVEN_DIGITS.fullmatch(term) else {}
+        return held if len(held) == 2 else {}
 
     def _held(self, terms: Iterable[str]) -> dict[str, int]:
         """The terms that living rows hold, each with the number of rows; of many terms that no row ever held, this is
