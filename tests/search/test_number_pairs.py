@@ -718,3 +718,58 @@ def test_a_german_am_makes_no_time_of_day_of_the_number_before_it():
     with HybridStore.open() as store, DualRetriever(store) as umi:
         store.add([Chunk(text, text) for text in [*answers, *others]])
         assert [umi.search(f"Tor {number} am {place}", now=NOW).ids[0] for number, place in gates] == answers
+
+
+TRADES = ("roofing", "painting", "plumbing", "wiring", "cleaning")
+FORMS = (
+    "Invoice INV-2023-{:05d}",
+    "Invoice INV-{:06d}",
+    "Invoice 2023/INV{:04d}",
+    "Invoice INV/23/{:04d}",
+    "Invoice 2023-{:04d}",
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("query", ["invoice {}", "show invoice {}", "invoice number {}", "please open invoice no. {}"])
+def test_an_invoice_is_found_by_its_number_without_zeros_among_records_that_hold_the_same_number(form, query):
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(
+            Chunk(
+                f"i{at}",
+                f"{form.format(at)} to firm {TRADES[at % 5]} Ltd, €{1_000 + 37 * at}, due in {14 + at % 3} days.",
+            )
+            for at in range(1, 121)
+        )
+        store.add(
+            Chunk(f"p{at}", f"Ann {TRADES[at % 5].title()}, {at} Oak Ave., customer B{at}") for at in range(1, 121)
+        )
+        store.add(
+            Chunk(f"q{at}", f"Report on quarter {at % 4 + 1}, {at} hires, {at % 9}.5m revenue") for at in range(1, 121)
+        )
+        for number in (1, 7, 9, 10, 28, 82, 100, 108):
+            assert umi.search(query.format(number)).ids[0] == f"i{number}"
+
+
+@pytest.mark.parametrize(
+    ("query", "right"),
+    [
+        ("season 20", "Season 20 has 22 episodes"),
+        ("agent 7", "Agent 7 left the room"),
+        ("page 8", "Page 8 shows the garden"),
+        ("may 8", "May 8: the fair opens"),
+        ("gate 15", "Gate 15 closes at 14:45"),
+        ("player 15", "Player 15 scored twice"),
+    ],
+)
+def test_a_number_with_zeros_or_a_year_before_it_does_not_hide_the_number_itself(query, right):
+    texts = [right, "Season 2019-20 was cut short", "Agent 007 left the room", "PAGE-2024-008 is a form"]
+    texts += [
+        "May 2023-08: the fair closes",
+        "PO-2024-0015 of gate and player",
+        "GATE-0015 is a code",
+        "Player 0015 in a list",
+    ]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(text, text) for text in texts])
+        assert umi.search(query).ids[0] == right

@@ -173,11 +173,11 @@ def _code(code: str) -> Code:
     any kind or none ("E-1042" finds "e1042"); between two runs of digits it must have one ("10.1" does not find "101").
     The code must not touch another letter or digit, nor continue a number ("10.1" does not find "10.1.2"). A version
     is found with and without its v: "v1.4" finds "1.4", and "1.4" finds "v1.4". A range is found in other forms: "5-10"
-    finds "5 to 10".
+    finds "5 to 10". A number is found with zeros before it: "108" finds "INV-00108".
     """
     version = VERSION.fullmatch(code)
     parts = LETTERS_OR_DIGITS.findall(version[1] if version else code)
-    pattern = (r"(?:v[\W_]?)?" if version else "") + re.escape(parts[0])
+    pattern = (r"(?:v[\W_]?)?" if version else "0*" if code.isdecimal() else "") + re.escape(parts[0])
     for before, after in pairwise(parts):
         between_digits = before[-1].isdigit() and after[0].isdigit()
         pattern += (r"[\W_]" if between_digits else r"[\W_]?") + re.escape(after)

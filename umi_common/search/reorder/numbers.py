@@ -12,6 +12,7 @@ number pair is a number or a single letter, and the word or sign beside it, whic
     4. Loosen the nut      (any label, 4) where a line begins, as of "step 4" or "question 4"; (4, loosen)
     v3.2 notes             (3.2) alone, since BM25 does not see the order of its parts; (3.2, notes)
     5 to 10 kg             (5:10) alone, if the query has this range, or two labelled numbers: "chapter 5, verse 10"
+    INV-2023-00108         (inv, 108), which "invoice 108" holds, too, as of an abbreviation
     one of them            none: names of numbers, ordinals and letters form no pair with a function word
 
 A label and its abbreviation ("rev. 5", "§ 5") are equal. A number holds a digit and no letter, except that it may end
@@ -177,7 +178,7 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
     pairs: dict[Pair, float] = {}
     for number in islice(numbers.finditer(text), OCCURRENCES_MAX):
         start = number.start()
-        if PART_OF_A_WORD.search(text, max(0, start - 2), start) and not _ends_a_code(text, number):
+        if PART_OF_A_WORD.search(text, max(0, start - 2), start) and not _ends_a_code(number):
             continue
         g = 1.0 - start / len(text)
         for pair in _pairs_at(number, terms_of):
@@ -192,7 +193,7 @@ def _pairs_at(number: re.Match[str], terms_of: TermsOf) -> list[Pair]:
         return [((":".join(DIGITS.findall(word)),), ())]
     own = (canonical(word),)
     is_ordinal, is_year = word.endswith(ORDINAL_ENDINGS), YEAR.fullmatch(own[0]) is not None
-    before, after = _words_before(text, start), _words_behind(text, end)[: 2 if is_ordinal else 1]
+    before, after = _words_before(number), _words_behind(text, end)[: 2 if is_ordinal else 1]
     if is_ordinal or word.isalpha():
         english = function_words([ENGLISH])
         before = [each for each in before if bare(each).lower() not in english]
@@ -208,10 +209,16 @@ def _pairs_at(number: re.Match[str], terms_of: TermsOf) -> list[Pair]:
     return pairs
 
 
-def _words_before(text: str, start: int) -> list[str]:
-    """The word before a number in a text, and the word before that if it is one of `NUMBER_WORDS`; in their order."""
-    before = WORD.findall(text, max(0, start - WORD_LENGTH), start)[-2:]
-    return before if before and (bare(before[-1]) or before[-1]).lower() in NUMBER_WORDS else before[-1:]
+def _words_before(number: re.Match[str]) -> list[str]:
+    """The word before a number in a text, and the word before that if it is one of `NUMBER_WORDS`; in their order. For
+    the number of a `NUMBERED_CODE`, its letters, and the word before them."""
+    code = _numbered_code(number)
+    has_letters = code is not None and code[1] is not None
+    end = number.start() if code is None else code.end(1) if has_letters else code.start()
+    before = WORD.findall(number.string, max(0, end - WORD_LENGTH), end)[-2:]
+    return (
+        before if has_letters or (before and (bare(before[-1]) or before[-1]).lower() in NUMBER_WORDS) else before[-1:]
+    )
 
 
 def _words_behind(text: str, end: int) -> list[str]:
@@ -223,10 +230,20 @@ def _words_behind(text: str, end: int) -> list[str]:
     return [first, second] if bare(second).lower() in NUMBERED else [first]
 
 
-def _ends_a_code(text: str, number: re.Match[str]) -> bool:
-    """Whether a number in a text is the end of a word that is a code by `LETTERS_AND_NUMBER`."""
+def _numbered_code(number: re.Match[str]) -> re.Match[str] | None:
+    """What stands before a number in a text, if it is the number of a `NUMBERED_CODE`."""
+    if not number.string.endswith(("0", "-", "/"), 0, number.start()):
+        return None
+    code = NUMBERED_CODE.search(number.string, max(0, number.start() - WORD_LENGTH), number.end())
+    return code if code is not None and code.end() == number.start() else None
+
+
+def _ends_a_code(number: re.Match[str]) -> bool:
+    """Whether a number in a text is the end of a code by `LETTERS_AND_NUMBER` or `NUMBERED_CODE`."""
+    text = number.string
     before = re.search(r"(?<![\w.])\w+\Z", text[max(0, number.start() - WORD_LENGTH) : number.start()])
-    return before is not None and LETTERS_AND_NUMBER.fullmatch(before[0] + number[0]) is not None
+    is_word = before is not None and LETTERS_AND_NUMBER.fullmatch(before[0] + number[0]) is not None
+    return is_word or _numbered_code(number) is not None
 
 
 def _terms(word: str, terms_of: TermsOf) -> tuple[str, ...]:
@@ -360,6 +377,11 @@ def ranges_in(text: str) -> list[str]:
 
 LETTERS_AND_NUMBER = re.compile(r"[^\W\d_]{2,}(\d{3,})")
 """A code of one word, such as "HIS258". With fewer digits it is mostly a name: "Python3", "utf8"."""
+NUMBERED_CODE = re.compile(
+    r"(?:(?<![\w.,:])([^\W\d_]{2,})(?:0+|[-/](?:0+|(?:(?:19|20)?\d\d[-/])0*))"  # INV00108, INV-00108, INV-2023-108
+    r"|(?<![\w.,:/-])(?:(?:19|20)\d\d[-/](?=\d{3})0+|0+))(?=\d+\Z)"  # 2023-0108, but not 2023-08; 0108
+)
+"""The letters of a code, if it has any, and the year and the zeros before its number."""
 ENDS_IN_A_LETTER = re.compile(r"\d+\.?[^\W\d_]")
 """A number that ends in a letter, such as "9.b"."""
 SEVERAL_PARTS = re.compile(rf"\d(?:[.,:-]\d|(?:{BASE_UNITS})\b)")

@@ -53,6 +53,11 @@ TYPO_WEIGHT = 0.5
 1, because the word may be correct as typed."""
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*")
 _SEVEN_DIGITS = re.compile(r"[0-9]{7}")
+_DIGIT = re.compile(r"(?<![\w.,:/-])[1-9](?!\w|[.,:/-]\w)")
+"""A number of one digit, which is no part of a longer number."""
+ZERO_FILLED = range(3, 9)
+"""Numbers of digits to which a query's number of one digit is filled with zeros: 7 also finds INV-00007. Months and
+hours have two digits, as 07. Longer numbers are also indexed without their zeros."""
 FORM_WEIGHT = 0.5
 """Largest factor on the weight of a word's other forms; below 1, so that a text with the word as typed ranks higher."""
 FIRST_PERSON = frozenset(("i", "me", "my"))
@@ -226,13 +231,15 @@ class QueryExpander:
         return set(heapq.nlargest(QUERY_TERMS_MAX, found, key=found.__getitem__))
 
     def _with_spellings(self, query: str, word: _Word, *, guess: bool) -> _Word:
-        """The word with the terms that differ from its own only in accents. If no row holds any of these terms, and
-        `guess` is true, with the terms one edit away; if there are none, with the versions that begin with the word, or
-        the two groups of a phone number."""
+        """The word with the terms that differ from its own only in accents, or in zeros before a digit. If no row holds
+        any of these terms, and `guess` is true, with the terms one edit away; if there are none, with the versions that
+        begin with the word, or the two groups of a phone number."""
         known = any(word.rows.values())
         others: dict[str, int] = {}
         if query.isascii() or not known:  # in a query with accents, a word that a row holds is typed as meant
             others = self._counts(other for term in word.rows for other in self.spellings.others(term))
+        if word.term in _DIGIT.findall(query):
+            others |= self._held(map(word.term.zfill, ZERO_FILLED))
         guessed: dict[str, int] = {}
         if guess and not known and not any(others.values()):
             guessed = self._one_edit_away(word.term) or self._versions(word.term) or self._groups(word.term)
