@@ -63,25 +63,21 @@ def as_arm(finder: Finder, name: str | None = None, weight: float = 0.5, *, keys
 def _search(
     finder: Any, keys: PlaceKeys, query: str, k: int, where: Filter | None, window: TimeRange | None
 ) -> ArmReply:
-    options = _narrowing(finder, where, window, keys)
-    if isinstance(finder, Runnable):
-        return _scored(finder.invoke(query, **options), k, keys)
-    return _scored(finder.similarity_search(query, k, **options), k, keys)
+    search = finder.invoke if isinstance(finder, Runnable) else partial(finder.similarity_search, k=k)
+    return _scored(search(query, **_narrowing(finder, where, window, keys)), k, keys)
 
 
 async def _asearch(
     finder: Any, keys: PlaceKeys, query: str, k: int, where: Filter | None, window: TimeRange | None
 ) -> ArmReply:
-    options = _narrowing(finder, where, window, keys)
-    if isinstance(finder, Runnable):
-        return _scored(await finder.ainvoke(query, **options), k, keys)
-    return _scored(await finder.asimilarity_search(query, k, **options), k, keys)
+    search = finder.ainvoke if isinstance(finder, Runnable) else partial(finder.asimilarity_search, k=k)
+    return _scored(await search(query, **_narrowing(finder, where, window, keys)), k, keys)
 
 
 def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys: PlaceKeys) -> dict[str, Any]:
     """The options that pass the filter `where` and, except to Chroma, the time range `window` to a call of `finder`.
 
-    The finder's own filter still applies. {}: the finder's filter syntax is not known.
+    {}: the finder's filter syntax is not known. A filter in a retriever's `search_kwargs` still applies.
     """
     if isinstance(finder, Runnable) and not isinstance(finder, BaseRetriever):  # `bind` may have set its options
         return {}
@@ -106,6 +102,7 @@ def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys
 
 
 def _scored(reply: Any, k: int, keys: PlaceKeys) -> ArmReply:
+    """The first k documents with text, as chunks with the scores of `arm_reply`."""
     with_text = [document for document in checked_reply(reply, Document) if document.page_content.strip()][:k]
     skipped: list[SkippedChunk] = []
     chunks = to_chunks(with_text, keys, skipped=skipped)[1]
@@ -118,12 +115,13 @@ def reranker_of(model: Any, keys: PlaceKeys) -> Any:
 
 
 class _Compressor:
+    """A reranker that calls a document compressor."""
+
     def __init__(self, model: BaseDocumentCompressor, keys: PlaceKeys) -> None:
         self._model, self._keys = model, keys
 
     def score_chunks(self, query: str, chunks: Sequence[Chunk]) -> list[float]:
-        """The scores by `scores_of_kept`, from `metadata["relevance_score"]` of the documents that are returned. The
-        compressor gets the texts that are searched, without a score."""
+        """`scores_of_kept` of the documents that the compressor returns. It gets the texts that are searched."""
         documents = [to_document(chunk, self._keys) for chunk in chunks]
         for row, (document, chunk) in enumerate(zip(documents, chunks, strict=True)):
             document.page_content = chunk.indexed_text

@@ -21,7 +21,6 @@ from umi_common.runtime.loop_thread import LoopThread
 Embed = Callable[[list[str]], Any]
 AsyncEmbed = Callable[[list[str]], Awaitable[Any]]
 """Both are functions from texts to a matrix of numbers, one row per text, or to an iterator over its rows."""
-
 EMBEDDER_NAMES = "'default', 'minilm', 'fastembed:MODEL' or 'sentence-transformers:MODEL'"
 
 minilm_embedder = lru_cache(maxsize=1)(MiniLMEmbedder)
@@ -241,14 +240,14 @@ def declared_dim(embedder: Embedder) -> int | None:
 
 
 class FrameworkEmbedder(CallableEmbedder):
-    """An embedding model of LangChain or LlamaIndex, and the names of its methods for documents and for one query.
+    """An embedder that calls two methods of a model of LangChain or LlamaIndex, a pair of FRAMEWORK_METHODS.
 
-    A user may set `symmetric = True` on the model: a query gets the same vector as a document with its text, so queries
-    are embedded as documents, several in one call.
+    A user may set `symmetric = True` on a model that gives a query the same vector as a document with its text. Queries
+    are then embedded as documents, several in one call.
     """
 
     def __init__(self, model: Any, documents: str, query: str) -> None:
-        self._given = model, documents, query
+        self._arguments = model, documents, query
         name, named = name_of(_unwrapped(model)[-1])
         own: dict[str, Any] = {"name": name, "named": named, "adocuments": _async_method(model, f"a{documents}")}
         if getattr(model, "symmetric", False) is True:
@@ -268,7 +267,7 @@ class FrameworkEmbedder(CallableEmbedder):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FrameworkEmbedder, self._given  # the functions made in `__init__` cannot be pickled
+        return FrameworkEmbedder, self._arguments  # the functions made in `__init__` cannot be pickled
 
 
 def _async_method(model: Any, name: str) -> Any:

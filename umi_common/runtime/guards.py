@@ -2,7 +2,7 @@
 
 Python cannot stop a running thread, so a call past its time limit continues in its thread and its result is dropped.
 The thread is a daemon, so the process can end. `ThreadLimiter` limits the number of calls that run in such threads.
-A thread whose call has returned runs a later call, since starting a thread may take .3 ms.
+A thread whose call has returned runs a later call, because starting a thread may take 0.3 ms.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 POLL_SECONDS = 0.005
 """Pause between two attempts to start a call while a limiter is full, in seconds."""
 IDLE_SECONDS = 1.0
-"""A thread of a limiter that gets no call for so long ends."""
+"""A thread of a limiter ends if it gets no call for this number of seconds."""
 
 
 class DeadlineExceeded(Exception):
@@ -54,7 +54,7 @@ class ThreadLimiter(Executor):
     _calls: SimpleQueue[Callable[[], None]]
     """Calls for the threads that wait here."""
     _idle: SimpleQueue[None]
-    """One item for each waiting thread for which no call is on its way."""
+    """One item for each waiting thread to which `submit` has not given a call."""
     _started: dict[Future[Any], float]
     """The running calls -> `time.monotonic()` at their start."""
 
@@ -157,7 +157,7 @@ class ThreadLimiter(Executor):
             try:
                 calls.append(self._calls.get(timeout=IDLE_SECONDS))
             except Empty:
-                with suppress(Empty):  # no item: a call for a waiting thread is on its way
+                with suppress(Empty):  # no item: `submit` is giving a call to this thread
                     self._idle.get_nowait()
                     return
 
@@ -193,8 +193,8 @@ async def awaited(awaitable: Awaitable[T], seconds: float) -> T:
     Raises:
         DeadlineExceeded: After `seconds`. The task is cancelled, and its end is not awaited.
         asyncio.CancelledError: If the caller was cancelled.
-        RuntimeError: If the task cancelled itself, or raised a BaseException that is not one of the following.
         Exception, KeyboardInterrupt, SystemExit: As the task raised it.
+        RuntimeError: If the task cancelled itself, or raised any other BaseException.
     """
     task = asyncio.ensure_future(awaitable)
     try:

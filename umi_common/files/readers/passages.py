@@ -1,9 +1,9 @@
 """Cut a text into passages of limited length: at headings, then at blank lines, sentences, lines, words.
 
 A passage is a slice of the text without white space at its ends; passages do not overlap. A section reaches from one
-heading to the next, and a passage has text of one section, or of several short ones. A table that is too long is cut
-between its rows. Each passage that begins in its rows repeats the table's head before the slice. Lists and records are
-such tables, too: the head of a list is the line above it, that of a record its first values.
+heading to the next; how short sections join is said at `spans`. A table that is too long is cut between its rows. Each
+passage that begins in its rows repeats the table's head before the slice. Lists and records are such tables, too: the
+head of a list is the line above it, that of a record its first values.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from umi_common.types import MetadataValue
 PASSAGE_CHARACTERS = 1_000
 """Largest number of characters of a passage: some 170 words of English."""
 SMALL_SHARE = 0.25
-"""A section shorter than this share of the largest passage is joined with the next section, if both fit into one
-passage. If they do not fit and the short section has only headings, it is joined with the first piece of the next."""
+"""A section or passage is short if it has less than this share of the largest passage's characters; see `spans`."""
 _SENTENCE_END = re.compile(r"(?<=[.!?…])(?<!\s\d\.)(?<!\s\d\d\.)[\"'”’)\]]*\s+|(?<=[。！？])")
 """A number of one or two digits with a dot does not end a sentence: "7." may be the number of an item in a list or, in
 German, a day."""
@@ -174,15 +173,19 @@ def spans(
 ) -> Iterator[Span]:
     """Yield (start, end) of each passage in order, without white space at its ends.
 
-    No passage is empty, and none has more than `size` characters, including a repeated table head.
+    No passage is empty, and none has more than `size` characters, including a repeated table head. A section is cut
+    into pieces, which join as long as they fit into one passage. A whole section joins the passage before it if both
+    fit into one, and if the passage is short, or the section is short and the last of its level inside the section in
+    which the passage begins. The first piece of a section joins a short passage of headings. Short lead-ins at the end
+    of a passage that is full (`_LEAD_IN`) move to the next one.
 
     Args:
         section_starts: Index at which each section begins, in rising order.
         levels: Level of each section's heading, 1 is the outermost; (): all sections have the same level.
     """
     level_at = {len(text): 0, **dict(zip(section_starts, levels, strict=False))}
-    passage: Span | None = None
-    outer = 0  # level of the section in which `passage` begins
+    passage: Span | None = None  # the passage to which the next piece may be joined
+    first_level = 0  # level of the section in which `passage` begins
     lead_in = 0  # where the lead-ins at the end of `passage` begin; its end, if it has none
 
     def fits(start: int, end: int) -> bool:
@@ -191,23 +194,23 @@ def spans(
     def is_short(start: int, end: int) -> bool:
         return end - start < SMALL_SHARE * size
 
-    for section, stop in pairwise(sorted({0, *section_starts, len(text)})):
-        level, room = level_at.get(section, 0), size
-        if passage is not None:  # the section joins the passage before it, or ends it
-            short, whole = is_short(passage[0], section), fits(passage[0], stop)
-            ends_outer = outer < level > level_at.get(stop, 0) and is_short(section, stop)
+    for start, stop in pairwise(sorted({0, *section_starts, len(text)})):
+        level, room = level_at.get(start, 0), size
+        if passage is not None:
+            short, whole = is_short(passage[0], start), fits(passage[0], stop)
+            is_last = first_level < level > level_at.get(stop, 0)
             if short and not whole and _only_headings(text, passage, section_starts):
-                room -= section - passage[0]  # the section's first piece joins the headings above it in one passage
-            elif not (whole and (short or ends_outer)):
+                room -= start - passage[0]  # so that the first piece joins these headings
+            elif not (whole and (short or (is_last and is_short(start, stop)))):
                 yield from _stripped(text, passage)
                 passage = None
-        for piece in _pieces_with_tables(text, (section, stop), tables, room):
-            if passage is not None and not fits(passage[0], piece[1]):  # it ends here, or where its lead-ins begin
+        for piece in _pieces_with_tables(text, (start, stop), tables, room):
+            if passage is not None and not fits(passage[0], piece[1]):
                 moves = passage[0] < lead_in and is_short(lead_in, passage[1]) and fits(lead_in, piece[1])
                 end = lead_in if moves else passage[1]
                 yield from _stripped(text, (passage[0], end))
                 passage = (end, passage[1]) if end < passage[1] else None
-            outer = level if passage is None else outer
+            first_level = level if passage is None else first_level
             passage = piece if passage is None else (passage[0], piece[1])
             lead_in = lead_in if _LEAD_IN.fullmatch(text, *piece) else passage[1]
     if passage is not None:
