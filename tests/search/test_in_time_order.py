@@ -880,14 +880,15 @@ def test_the_last_record_of_a_period_is_no_later_one(query, at):
 def test_all_records_of_a_period_come_before_others_of_the_series(count):
     now, long = (
         NOW.replace(month=11),
-        "A long record of the firm about an invoice of Acme, and how it was paid by them {}.",
+        "A long record of the warehouse about an invoice of the firm of Acme, paid after a wait {}.",
     )
     of_april = [(f"Acme invoice {n}.", NOW.replace(month=4, day=n)) for n in range(1, 10)]
     of_march = [(long.format(n), NOW.replace(month=3, day=n)) for n in range(1, 1 + count)]
     with HybridStore.open() as store, DualRetriever(store) as umi:
-        store.add(Chunk(text, text, event_time=time) for text, time in of_april + of_march)
-        found = umi.search("last Acme invoice March 2026", now=now, limit=count).ids
-    assert [*found] == [text for text, _ in reversed(of_march)]
+        records = enumerate(of_april + of_march)
+        store.add(Chunk(f"{n:02}", text, event_time=time) for n, (text, time) in records)
+        hits = umi.search("last Acme invoice March 2026", now=now, limit=count).hits
+    assert [hit.chunk.text for hit in hits] == [text for text, _ in reversed(of_march)]
 
 
 @pytest.mark.parametrize("query", ["last invoice from Acme", "first invoice from Acme"])

@@ -92,7 +92,7 @@ _BE_NOT = r"(?:is|are|was|were)(?:n['\u2019]t| not)"
 _PREPOSITIONS = r"(?:about|at|by|for|from|in|of|on|under|with)"
 _ANY = r"(?:any [^\s,.]+|(?:any|every)(?:one|body|thing|where))"
 _BUT = (
-    r"but(?! (?:also|for|how|i|if|it|never|no|not|only|still|then|they|to|we|with|without|you)\b)"
+    r"(?-i:but)(?! (?:also|for|how|i|if|it|never|no|not|only|still|then|they|to|we|with|without|you)\b)"
     rf"(?!.*(?<!\bone) {_PREPOSITIONS}\b)"
 )
 """Before no words that may belong to the part before "but": "messages from anyone but Mira about Lisbon"."""
