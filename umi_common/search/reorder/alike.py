@@ -299,28 +299,45 @@ def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf, onl
     exceptions = " ".join(SENTENCE_END.split(each, maxsplit=1)[0] for each in after_except)
     if _words_held(unwanted, exceptions, terms_of):
         return best.ranked
-    held = [_words_held(wanted, text, terms_of) for text in texts]
-    lacks = [unwanted.keys() - _words_held(unwanted, NEGATED.sub(" ", text), terms_of) for text in texts]
-    best.facts["holding"] = sum(len(lacked) < len(unwanted) for lacked in lacks)
+    kinds = list[_Kind]()
+    for text in texts:  # one after the other: `words_in` keeps the words of the last texts
+        lacks = unwanted.keys() - _words_held(unwanted, NEGATED.sub(" ", text), terms_of)
+        kinds.append((frozenset(lacks), frozenset(_words_held(wanted, text, terms_of))))
+    best.facts["holding"] = sum(len(lacks) < len(unwanted) for lacks, _ in kinds)
     asked = AskedWords(f"{exclusion.kept}{exclusion.excluded}")
     words = [Words(text, asked) for text in texts] if only_alike else []
-
-    def passes(one: int, other: int) -> bool:
-        more = lacks[one] > lacks[other] and held[one] >= held[other]
-        return more and (not only_alike or _alike(words[one], words[other]))
-
     first = order[: COMPARED if only_alike else CANDIDATES]
-    passing = {at for at in order if any(passes(at, other) for other in first)}
-    kinds = {(frozenset(lacks[at]), frozenset(held[at])) for at in passing}
-    moved = [at in passing or any(lack > lacks[at] and hold >= held[at] for lack, hold in kinds) for at in order]
-    lacking_first = iter(sorted(compress(order, moved), key=lambda at: -len(lacks[at])))
+    of_first, of_all = {kinds[at] for at in first}, set(kinds)  # few: most texts are of the same kinds
+    below = {kind: {other for other in of_first if _lacks_more(kind, other)} for kind in of_all}
+
+    def passes(at: int) -> bool:
+        others = below[kinds[at]]
+        if not only_alike or not others:
+            return bool(others)
+        return any(kinds[other] in others and _alike(words[at], words[other]) for other in first)
+
+    passing = {at for at in order if passes(at)}
+    of_passing = {kinds[at] for at in passing}
+    passed = {kind for kind in of_all if any(_lacks_more(other, kind) for other in of_passing)}
+    moved = [at in passing or kinds[at] in passed for at in order]
+    lacking_first = iter(sorted(compress(order, moved), key=lambda at: -len(kinds[at][0])))
     return best.in_order([next(lacking_first) if moves else at for at, moves in zip(order, moved, strict=True)])
+
+
+_Kind = tuple[frozenset[str], frozenset[str]]
+"""(lacks(i), held(i)) of a text, as `reorder_excluded` describes them."""
+
+
+def _lacks_more(one: _Kind, other: _Kind) -> bool:
+    """Whether texts of kind `one` lack more of the excluded words, and hold all wanted words that the others hold."""
+    return one[0] > other[0] and one[1] >= other[1]
 
 
 def _words_held(words: Mapping[str, frozenset[str]], text: str, terms_of: TermsOf) -> set[str]:
     """Of `words`, which has the terms by word, the words that the text holds."""
-    text_words, lower = {*words_in(text), *joined_in(text)}, text.lower()
-    held = {word for word in words if word in text_words}
+    held, lower = words.keys() & words_in(text), text.lower()
+    if "-" in text or not text.isascii():
+        held |= words.keys() & joined_in(text)
     may_hold = [word for word in words.keys() - held if not text.isascii() or _begun_in(lower, words[word])]
     text_terms = frozenset(terms_of(text)) if may_hold else frozenset[str]()
     return held | {word for word in may_hold if words[word] <= text_terms}
