@@ -9,7 +9,7 @@ import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.pool import Pool
-from umi_common.query.time.find import time_order, without_count
+from umi_common.query.time.find import find_time, time_order, without_count
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best
 from umi_common.search.reorder.in_time_order import reorder_by_time
@@ -912,6 +912,11 @@ def test_the_last_record_of_a_month_is_asked_for_in_other_languages(query, at):
     with HybridStore.open() as store, DualRetriever(store) as umi:
         store.add(Chunk(text, text, event_time=time) for text, time in records)
         assert umi.search(query, now=NOW.replace(month=11, day=20)).ids[0] == records[at][0]
+
+
+@pytest.mark.parametrize("query", ["fatture prima di marzo", "facturas antes de marzo", "a partir de março", "Mars"])
+def test_the_month_before_or_after_which_records_are_asked_for_is_not_their_month(query):
+    assert find_time(query, NOW) is None
 
 
 @pytest.mark.parametrize("query", ["latest status of the May 2025 audit", "the last status of the May 2025 audit"])

@@ -145,7 +145,7 @@ _PHRASES = {
     rf"{_NUMBER}(?: bis | au | al? | tot |\s?[-–]\s?){_NUMBER} (?:de )?{_MONTH}{_OF_YEAR}?": "{} to {} {} {}",
     rf"(?:im|en|em|in(?! ma(?:yo|rs))|{SINCE}) {_MONTH}": "in {}",
     rf"(?!(?-i:Julio)){_MONTH}(?=\W*$)": "{}",
-    rf"(?:de |d'|di |van |vom )(?!(?-i:Mars)){_MONTH}(?=\W*$)": "in {}",
+    rf"(?<!prima\s)(?<!antes\s)(?<!pués\s)(?<!depois\s)(?<!partir\s)(?:de |d'|di |van |vom )(?!(?-i:Mars)){_MONTH}(?=\W*$)": "in {}",
     rf"(?:(?:im|en) |(?!(?-i:Mars))){_NAMED}{_OF_YEAR}": "{} {}",
     rf"{_NAMED} {_LAST_YEAR}": "{} last year",
     rf"(?:an|zu|à|en|a(?! natal\b)|n[ao]|met|{SINCE}) {_HOLIDAY}": "at {}",
