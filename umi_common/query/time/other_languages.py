@@ -113,6 +113,8 @@ _LAST_YEAR = (
     "|vorig jaar)"
 )
 _OF_YEAR = r"(?: (?:de )?(\d{4}))"
+_NOT_BESIDE = r"(?<!prima\s)(?<!antes\s)(?<!pués\s)(?<!depois\s)(?<!partir\s)"
+"""Stands before "de marzo". It does not match before or after a month: "antes de marzo", "a partir de marzo"."""
 _NUMBER = r"(\d{1,2})(?:\.|er|º)?"
 _DATE = rf"(?:d[ií]a )?{_NUMBER} (?:de )?{_MONTH}{_OF_YEAR}?"
 _VERBS = r"[^f]é \b[belpsv]u [tv]enu [eo]ndu erdu reçu oulu fait \bai\sdit \bas\sdit \ba\sdit ont\sdit vez\sdit"
@@ -145,7 +147,7 @@ _PHRASES = {
     rf"{_NUMBER}(?: bis | au | al? | tot |\s?[-–]\s?){_NUMBER} (?:de )?{_MONTH}{_OF_YEAR}?": "{} to {} {} {}",
     rf"(?:im|en|em|in(?! ma(?:yo|rs))|{SINCE}) {_MONTH}": "in {}",
     rf"(?!(?-i:Julio)){_MONTH}(?=\W*$)": "{}",
-    rf"(?<!prima\s)(?<!antes\s)(?<!pués\s)(?<!depois\s)(?<!partir\s)(?:de |d'|di |van |vom )(?!(?-i:Mars)){_MONTH}(?=\W*$)": "in {}",
+    rf"{_NOT_BESIDE}(?:de |d'|di |van |vom )(?!(?-i:Mars)){_MONTH}(?=\W*$)": "in {}",
     rf"(?:(?:im|en) |(?!(?-i:Mars))){_NAMED}{_OF_YEAR}": "{} {}",
     rf"{_NAMED} {_LAST_YEAR}": "{} last year",
     rf"(?:an|zu|à|en|a(?! natal\b)|n[ao]|met|{SINCE}) {_HOLIDAY}": "at {}",
