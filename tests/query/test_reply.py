@@ -65,6 +65,8 @@ UNDERSTOOD = [
     "Query 1: Acme\nQuery 2: works at Acme\nQuery 3: Acme Corp employee",
     "**Variation 1:** Acme\n**Variation 2:** works at Acme\n**Variation 3:** Acme Corp employee",
     "Variations:\nAcme\nworks at Acme\nAcme Corp employee",
+    "Variations:\nAcme\n\nworks at Acme\n\nAcme Corp employee",
+    '- "Acme",\n- "works at Acme",\n- "Acme Corp employee"',
     f"{REWRITE_TEMPLATE.replace('{query}', QUERY)}\n{ADR_REPLY}",
     '\ufeff["Acme", "works\\nat\\tAcme", " Acme  Corp employee "]',
     '["Acme", "works at Acme", "who do i know at ACME", "Acme Corp employee"]',
@@ -101,6 +103,17 @@ def test_one_tagged_or_numbered_variation_is_read_and_a_number_of_its_own_stays(
 
 def test_an_apostrophe_inside_single_quotes_does_not_end_the_string():
     assert parse_reply("['Ann's job', 'where Ann works']", query=QUERY) == ("Ann's job", "where Ann works")
+    assert parse_reply(r"['Ann\'s job', 'where Ann works',", query=QUERY) == ("Ann's job", "where Ann works")
+
+
+def test_escapes_of_json_are_read_beside_other_fields_too():
+    reply = r'{"language": "fr", "variations": ["caf\u00e9 ferm\u00e9", "bistro ferm\u00e9"]}'
+    assert parse_reply(reply, query=QUERY) == ("café fermé", "bistro fermé")
+
+
+def test_a_short_end_of_the_prompt_may_occur_in_a_variation():
+    config = RewriteConfig(template="Rewrite {query}\nQuery:")
+    assert parse_reply('["Acme", "Query: sent to Acme"]', query=QUERY, config=config) == ("Acme", "Query: sent to Acme")
 
 
 @pytest.mark.parametrize("fault", sorted(set(FAULTS) - {"raises", "hangs", "not text"}))
@@ -124,6 +137,8 @@ def test_no_fault_gives_a_variation(fault: str):
         ("<html><head><title>502 Bad Gateway</title></head><center>nginx</center></html>", "error of a server"),
         ("HTTP/1.1 503 Service Unavailable\nRetry later", "error of a server"),
         ("Internal Server Error\nrequest 1234", "error of a server"),
+        ("\n502 Bad Gateway\n", "error of a server"),
+        ("I know of no other wording.\nPlease ask in another way!", "no list of strings in the reply"),
         ('{"errors": ["Rate limit exceeded"]}', "error of a server"),
         ('{"detail": [{"msg": "field required"}]}', "error of a server"),
         ("[]", "no usable string in the reply"),
@@ -152,6 +167,7 @@ def test_a_useless_reply_says_why(reply: str, fault: str):
 def test_a_list_of_refusals_and_answers_keeps_the_answers():
     reply = '["I cannot help with that", "sorry I missed your birthday"]'
     assert parse_reply(reply, query=QUERY) == ("sorry I missed your birthday",)
+    assert parse_reply('["why Acme cannot process my order"]', query=QUERY) == ("why Acme cannot process my order",)
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,11 @@ class Folder:
     def files(self) -> list[Path]:
         return [path for path in sorted(self.docs.rglob("*")) if path.is_file() and not path.is_symlink()]
 
+    def records(self, *, without: Path | None = None) -> set[str]:
+        """Ids of the records in all JSONL files."""
+        texts = [path.read_text() for path in self.files() if path.suffix == ".jsonl" and path != without]
+        return {json.loads(line)["id"] for text in texts for line in text.splitlines()}
+
     def place(self) -> Path:
         """A path at which there is no folder and no link; its folder exists."""
         path = self.docs / self.dice.choice(FOLDERS) / self.dice.choice(NAMES)
@@ -54,9 +59,7 @@ class Folder:
         if path.suffix != ".jsonl":
             words = ("boiler", "roof", "leak", "dry", "pump")
             return "\n\n".join(" ".join(self.dice.choices(words, k=90)) for _ in range(self.dice.randrange(4)))
-        texts = (other.read_text() for other in self.files() if other.suffix == ".jsonl" and other != path)
-        taken = {json.loads(line)["id"] for text in texts for line in text.splitlines()}
-        free = sorted({f"r{number}" for number in range(RECORDS)} - taken)
+        free = sorted({f"r{number}" for number in range(RECORDS)} - self.records(without=path))
         ids = self.dice.sample(free, min(len(free), self.dice.choice((0, 1, 3, 8))))
         return "".join(json.dumps({"id": id, "text": f"{id} v{self.dice.randrange(3)}"}) + "\n" for id in ids)
 
@@ -189,6 +192,7 @@ def test_after_changes_and_interruptions_one_whole_run_leaves_what_a_first_run_l
             expected = index(first, folder.docs, relative_to=tmp_path, **options)
             wanted = {chunk.id: chunk for chunk in first.get(first.ids())}
         assert {chunk.id: chunk for chunk in store.get(store.ids())} == wanted
+        assert {id for id in wanted if "#" not in id} >= folder.records()
         assert sorted(report.problems) == sorted(expected.problems)
         assert store.verify()
         again = index(store, folder.docs, remove_missing=True, **options)

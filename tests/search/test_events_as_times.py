@@ -123,6 +123,7 @@ async def test_an_async_search_finds_the_same(memory):
         ("Who called before we moved to Rome?", "we moved to Rome", "Who called?"),
         ("Where did I stay a week before Ann's wedding", "Ann's wedding", "Where did I stay"),
         ("what did he say shortly before moving to Rome", "moving to Rome", "what did he say"),
+        ("After the meeting with Bob, what did we decide?", "the meeting with Bob", "what did we decide?"),
     ],
 )
 def test_an_event_and_what_the_query_asks_besides(query, phrase, rest):
@@ -142,8 +143,29 @@ def test_an_event_and_what_the_query_asks_besides(query, phrase, rest):
         "what did I eat before lunch",
         "how to clean the filter after the wash",
         "before the meeting with Bob",
+        "After we were late, who?",
         "What did we decide after the meeting with Bob? " + "The log said so. " * 99,
     ],
 )
 def test_a_query_that_names_no_event_or_does_not_ask_about_the_past(query):
     assert event_in(query, NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "days"),
+    [
+        ("What did we decide before the meeting with Bob?", (-7, 0)),
+        ("What did we decide after the meeting with Bob?", (0, 7)),
+    ],
+)
+def test_the_period_beside_an_event_is_the_week_before_or_after_it(query, days):
+    event = event_in(query, NOW)
+    assert event is not None
+    start, end = (NOW + timedelta(days=number) for number in days)
+    assert event.period_beside(NOW) == TimeRange(start, end)
+
+
+def test_an_event_at_the_end_of_the_calendar_has_no_period_beside_it():
+    event = event_in("What did we decide after the meeting with Bob?", NOW)
+    assert event is not None
+    assert event.period_beside(datetime.max.replace(tzinfo=timezone.utc)) is None
