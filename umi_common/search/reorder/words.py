@@ -56,9 +56,12 @@ def cased_words(text: str) -> list[str]:
 @lru_cache(TEXTS_KEPT)
 def words_in(text: str) -> tuple[str, ...]:
     """The words of a text in order, in lower case, and Latin letters without accents."""
-    text = _plain(text).lower().translate(_WORD_CHARACTERS)
-    words = text.split()
-    return tuple(words if text.isascii() else [each if each.isascii() else without_accents(each) for each in words])
+    text = _plain(text).lower()
+    in_plain_letters = without_accents(text)  # at once, if all letters are Latin; it is then mostly ASCII
+    words = in_plain_letters.translate(_WORD_CHARACTERS).split()
+    if in_plain_letters.isascii() or in_plain_letters != text:
+        return tuple(words)
+    return tuple([each if each.isascii() else without_accents(each) for each in words])
 
 
 def _plain(text: str) -> str:

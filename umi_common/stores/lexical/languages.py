@@ -101,7 +101,10 @@ _LANGUAGE_SCRIPTS = {
     "tamil": ("Tamil",),
 }
 """Snowball language -> its scripts, for the languages that are not written in Latin letters only."""
-_SCRIPT_OF = re.compile("|".join(f"(?P<{name}>[{blocks}])" for name, blocks in _BLOCKS.items()))
+_SCRIPT_OF = re.compile(
+    f"(?=[{''.join(_BLOCKS.values())}])(?:{'|'.join(f'(?P<{name}>[{blocks}])' for name, blocks in _BLOCKS.items())})"
+)
+"""A letter of one of SCRIPTS. It is first tested whether a character is any such letter, which most are not."""
 
 
 def script_of(word: str) -> str:

@@ -68,6 +68,7 @@ SPEAKING_SHARE = 0.3
 
 _ACCENTED = re.compile("[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff]")
 """A Latin letter that is not ASCII."""
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "ı": "i", "ð": "d", "þ": "th"})
 """Letter that Unicode does not decompose into a letter and an accent -> letters in ASCII."""
 _TWO_LETTERS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"})
@@ -356,12 +357,16 @@ def _joined(words: Sequence[str]) -> dict[str, list[str]]:
 
 
 def without_accents(word: str) -> str:
-    """A lower-case word without its accents. A word in another script than Latin is unchanged."""
+    """A lower-case word, or text, without its accents. If it has a letter of another script than Latin, it is
+    unchanged."""
     if word.isascii() or languages.script_of(word) != languages.LATIN:
         return word
-    return "".join(
-        char for char in unicodedata.normalize("NFD", word.translate(_LETTERS)) if not unicodedata.combining(char)
-    )
+    return _NOT_ASCII.sub(_in_plain_letters, word)  # most letters of a text are ASCII
+
+
+def _in_plain_letters(found: re.Match[str]) -> str:
+    letters = unicodedata.normalize("NFD", found[0].translate(_LETTERS))
+    return "".join([letter for letter in letters if not unicodedata.combining(letter)])
 
 
 def with_umlauts(text: str) -> str:
