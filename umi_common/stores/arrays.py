@@ -69,8 +69,8 @@ def best_rows(rows: Ints, scores: Floats, k: int, id_of: IdOf, *, above: float =
         numbers, stops = ranked.tolist(), np.append(starts[1:], len(falling))
         several = (stops - starts > 1) & (starts < k)
         for start, stop in zip(starts[several].tolist(), stops[several].tolist(), strict=True):
-            # Of more than k rows, only k stay: the list gets shorter after its first k items.
-            numbers[start:stop] = heapq.nsmallest(k, numbers[start:stop], key=id_of)
+            # At most k rows stay in all: the list gets shorter after its first k items.
+            numbers[start:stop] = heapq.nsmallest(k - start, numbers[start:stop], key=id_of)
         ranked = np.array(numbers, np.int64)
     return ranked[:k], falling[:k]
 
