@@ -146,10 +146,11 @@ def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) 
     """`QueryPairs.before_any` of a query."""
     patterns: dict[Pair, re.Pattern[str]] = {}
     number_word = "|".join(map(re.escape, sorted(NUMBER_WORDS)))
-    no_labels = all_function_words() - NUMBER_WORDS
     for beside, behind in pairs_in_text(query, numbers, lambda word: [bare(word).lower() or word]):
         label = beside[0]
-        if not any(map(DIGITS.search, behind)) or not (label.isalpha() or label == "§") or label in no_labels:
+        is_label = label.isalpha() or label == "§"
+        is_label = is_label and (label in NUMBER_WORDS or label not in all_function_words())
+        if not is_label or not any(map(DIGITS.search, behind)):
             continue
         term = _terms(label, terms_of)
         start = re.escape(term[0] if label.startswith(term[0]) else label)  # "sample" also matches "samples"
@@ -166,10 +167,12 @@ def reorder_by_number_pairs(best: Best, *, query: QueryPairs, weight: float) -> 
     terms_of = cache(query.terms_of)  # words beside a number are often the same
     held = [pairs_in_text(text, query.numbers, terms_of) for text in texts]
     best.facts.update(pairs=len(query.pairs), held=sum(not query.pairs.isdisjoint(own) for own in held))
-    g = earlier_first(g_of(query.pairs, held), texts)
-    of_keys = earlier_first(g_of(query.before_any, held), texts)
+    sought = sorted(query.pairs | query.before_any.keys())  # mostly, `before_any` has some of `pairs`
+    g = earlier_first(g_of(sought, held), texts)
+    of_pairs = g.compress([pair in query.pairs for pair in sought], axis=1)
+    of_keys = g.compress([pair in query.before_any for pair in sought], axis=1)
     added = best_added(best.scores, of_keys, keys_of(query, of_keys, texts))
-    return best.sorted_by(raised(best.scores, g, weight) + (best.scores > 0) * added)
+    return best.sorted_by(raised(best.scores, of_pairs, weight) + (best.scores > 0) * added)
 
 
 def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, float]:
@@ -254,7 +257,7 @@ def _terms(word: str, terms_of: TermsOf) -> tuple[str, ...]:
 def g_of(pairs: Collection[Pair], held: Sequence[Mapping[Pair, float]]) -> Floats:
     """(n, P) g of P pairs, sorted, in n candidates; `held`: for each candidate, g of its pairs."""
     sorted_pairs = sorted(pairs)
-    return np.array([[_g(own, pair) for pair in sorted_pairs] for own in held])
+    return np.array([[_g(own, pair) if own else 0.0 for pair in sorted_pairs] for own in held])
 
 
 def _g(held: Mapping[Pair, float], pair: Pair) -> float:
