@@ -215,10 +215,10 @@ def _series(best: Best, short: Bools, query: str, asked: TimeOrder, terms_of: Te
     """Whether each candidate is of the series: the short candidates that hold the same words of the query as the one
     that holds the most of them. None: these words or these candidates are too few."""
     several = of_several(query, asked)
-    words, held = _words_held(best, query, terms_of)
     if asked == "latest" and _LAST_TIME.search(query):
         done = short & [_took_place(chunk.text) for chunk in best.chunks]
         short = done if 2 * done.sum() >= short.sum() else short  # most plan: "due" is a word of every invoice
+    words, held = _words_held(best, short, query, terms_of)
     most = max((held[at] for at in best.order if short[at]), key=len, default=frozenset[str]())
     series = np.asarray(short & [each == most for each in held], dtype=bool)
     if len(most) < max(1 if several else 2, SERIES_WORDS_SHARE * len(words)):  # "where do I live": one word
@@ -231,10 +231,10 @@ def _took_place(text: str) -> bool:
     return len(text) > MESSAGE_CHARACTERS_MAX or _NOT_DONE.search(text) is None
 
 
-def _words_held(best: Best, query: str, terms_of: TermsOf) -> tuple[set[str], list[frozenset[str]]]:
-    """The beginnings of the query's content words, without counts and words that ask for an order; those that each
-    candidate's text holds. A text with an order word, or the count, before such a word ("Anna's first car was a Golf")
-    holds one more.
+def _words_held(best: Best, read: Bools, query: str, terms_of: TermsOf) -> tuple[set[str], list[frozenset[str]]]:
+    """The beginnings of the query's content words, without counts and words that ask for an order; those that the
+    text of each candidate in `read` holds, and none for the others. A text with an order word, or the count, before
+    such a word ("Anna's first car was a Golf") holds one more.
 
     If the query has an English order word, a word of over two letters that is a function word of another language only
     is a content word, too: it may be a name, such as Ben.
@@ -249,10 +249,16 @@ def _words_held(best: Best, query: str, terms_of: TermsOf) -> tuple[set[str], li
         return begun, [frozenset()] * len(best.rows)
     word = "|".join(sorted(map(re.escape, begun), reverse=True))
     asked = [count[0] for count in COUNT.finditer(query)] or [*order, *elsewhere]
-    named = "|".join(" ".join(words_in(each)) for each in asked) or "(?!)"
-    begins, begins_named = re.compile(rf"(?<!\w)(?:{word})(?<!\d(?=\d))"), re.compile(rf"\b(?:{named}) (?:{word})")
-    texts = [text.lower() if text.isascii() else " ".join(words_in(text)) for text in best.texts]
-    return begun, [frozenset(begins.findall(text) + begins_named.findall(text)) for text in texts]
+    named = [f"{' '.join(words_in(each))} " for each in asked]
+    begins = re.compile(rf"(?<!\w)(?:{word})(?<!\d(?=\d))")
+    begins_named = re.compile(rf"\b(?:{'|'.join(named)})(?:{word})")
+
+    def held_in(text: str) -> frozenset[str]:
+        text = text.lower() if text.isascii() else " ".join(words_in(text))
+        one_more = begins_named.findall(text) if any(map(text.__contains__, named)) else ()
+        return frozenset([*begins.findall(text), *one_more])
+
+    return begun, [held_in(text) if each else frozenset() for text, each in zip(best.texts, read.tolist(), strict=True)]
 
 
 def _beginning(word: str, terms_of: TermsOf, elsewhere: bool) -> str:
