@@ -6,6 +6,7 @@ import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.search.reorder.phrases import WordRuns
+from umi_common.search.reorder.words import words_in
 
 OFF = UmiConfig().replaced(fusion={"word_run_weight": 0.0})
 BODY = "for key, value in sorted(given.items()): rows.append((key, value)); return dict(rows)"
@@ -131,3 +132,16 @@ def test_a_question_for_a_class_finds_its_notice_before_the_same_words_about_ano
         assert umi.search("When is the swimming gala for year 5?").ids[0] == "swim-5"
         assert umi.search("When is the chess tournament for year 7?").ids[0] == "chess-7"
         assert umi.search("When is the bake sale for year 3?").ids[0] == "bake-3"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Müllers Straße 5, Kraków: Čaj", ("mullers", "strasse", "5", "krakow", "caj")),
+        ("Müller aus Москва", ("muller", "aus", "москва")),  # letters of two scripts: word by word
+        ("Ǿre und ø", ("øre", "und", "o")),  # accents are removed once
+        ("\u1ac4 é", ("e",)),  # a mark alone is no word
+    ],
+)
+def test_the_words_of_a_text_have_no_accents_on_latin_letters(text, words):
+    assert words_in(text) == words
