@@ -134,6 +134,7 @@ def test_other_sentences_exclude_nothing(query):
         ("villages called Lund that are not in Lower Vale", "villages called Lund", " in Lower Vale"),
         ("bugs that aren\u2019t assigned to Tom", "bugs", " assigned to Tom"),
         ("Checkout bugs not assigned to Tom", "Checkout bugs", " assigned to Tom"),
+        ("open jobs not in London?", "open jobs", " in London"),
         ("Export stays blank, not closed or resolved", "Export stays blank,", " closed or resolved"),
         ("which projects are not on AWS?", "which projects", " on AWS"),
         ("guests who can't eat gluten", "guests", " eat gluten"),

@@ -96,22 +96,25 @@ _BUT = (
     rf"(?!.*(?<!\bone) {_PREPOSITIONS}\b)"
 )
 """Before no words that may belong to the part before "but": "messages from anyone but Mira about Lisbon"."""
+_SEVERAL = r"(?=(?:\w+ ){0,2}\w{2,}s\b)"
+"""Matches before up to three words, the last of which seems to be a plural."""
 _NEGATIONS = [
     re.compile(rf"(?P<kept>{kept}) {negation}{_EXCLUDED}", re.IGNORECASE)
     for kept, negation in (
         (rf"which (?:(?!\b(?:{_VERB}|(?:if|when|because|since)\b)){_KEPT})+?", _BE_NOT),
         (rf"{_KEPT}+?,?", rf"(?:that|which|who) (?:{_VERB}(?:(?<=n['\u2019]t)| not)|can(?:no|['\u2019])t)"),
         (rf"(?:(?!\b{_VERB}){_KEPT})+?", rf"not(?= {_PREPOSITIONS}\b[^?]*$)"),
-        (rf"(?=(?:\w+ ){{0,2}}\w{{2,}}s\b)(?:(?!\b{_VERB}){_KEPT})+?", r"not(?= \w+ed (?:to|by)\b)"),  # of several
+        (rf"{_SEVERAL}(?:(?!\b{_VERB}){_KEPT})+?", rf"not(?= (?:\w+ed (?:to|by)|{_PREPOSITIONS})\b)"),
         (rf"(?:(?!\b{_VERB}){_KEPT})+,", "not"),
         (rf"(?:(?:(?!\b{_VERB}){_KEPT})*? )?{_ANY}", _BUT),
     )
 ]
 """The same with "not": "which bugs are not assigned to Tom?", "bugs that aren't assigned to Tom", "bugs not from Tom",
-"bugs not assigned to Tom", "bugs, not closed"; and "any wood but birch". Other queries with "not" name a problem, whose
-texts hold the words behind it: "file not found", "reports not loading in Safari", "laptop not connected to wifi", "what
-happens when the report does not load in Safari?". Most other queries with "but" contrast two states ("all lights on but
-engine dead")."""
+"bugs not assigned to Tom", "bugs, not closed"; and "any wood but birch". "Jobs not in London?" asks for several things,
+"aspirin not for children?" whether something is so. Other queries with "not" name a problem, whose texts hold the words
+behind it: "file not found", "reports not loading in Safari", "laptop not connected to wifi", "what happens when the
+report does not load in Safari?". Most other queries with "but" contrast two states ("all lights on but engine dead").
+"""
 _REQUEST = re.compile(r"(?:could|would|will) (?:you|someone|anyone|somebody|anybody)\b", re.IGNORECASE)
 
 

@@ -293,11 +293,7 @@ def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf, onl
         for text in (exclusion.kept, exclusion.excluded)
     )
     unwanted |= {word: frozenset([word]) for word in joined_in(exclusion.excluded) if "-" in word}
-    order = best.order
-    near = [texts[at] for at in order[:CANDIDATES]]
-    after_except = [text[found.end() :] for text in near for found in EXCEPT.finditer(text)]
-    exceptions = " ".join(SENTENCE_END.split(each, maxsplit=1)[0] for each in after_except)
-    if _words_held(unwanted, exceptions, terms_of):
+    if _states_exception([texts[at] for at in best.order[:CANDIDATES]], unwanted, terms_of):
         return best.ranked
     kinds = list[_Kind]()
     for text in texts:  # one after the other: `words_in` keeps the words of the last texts
@@ -306,22 +302,12 @@ def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf, onl
     best.facts["holding"] = sum(len(lacks) < len(unwanted) for lacks, _ in kinds)
     asked = AskedWords(f"{exclusion.kept}{exclusion.excluded}")
     words = [Words(text, asked) for text in texts] if only_alike else []
-    first = order[: COMPARED if only_alike else CANDIDATES]
-    of_first, of_all = {kinds[at] for at in first}, set(kinds)  # few: most texts are of the same kinds
-    below = {kind: {other for other in of_first if _lacks_more(kind, other)} for kind in of_all}
 
-    def passes(at: int) -> bool:
-        others = below[kinds[at]]
-        if not only_alike or not others:
-            return bool(others)
-        return any(kinds[other] in others and _alike(words[at], words[other]) for other in first)
+    def comparable(one: int, other: int) -> bool:
+        return not only_alike or _alike(words[one], words[other])
 
-    passing = {at for at in order if passes(at)}
-    of_passing = {kinds[at] for at in passing}
-    passed = {kind for kind in of_all if any(_lacks_more(other, kind) for other in of_passing)}
-    moved = [at in passing or kinds[at] in passed for at in order]
-    lacking_first = iter(sorted(compress(order, moved), key=lambda at: -len(kinds[at][0])))
-    return best.in_order([next(lacking_first) if moves else at for at, moves in zip(order, moved, strict=True)])
+    first = best.order[: COMPARED if only_alike else CANDIDATES]
+    return best.in_order(_lacking_first(best.order, kinds, first, comparable))
 
 
 _Kind = tuple[frozenset[str], frozenset[str]]
@@ -331,6 +317,29 @@ _Kind = tuple[frozenset[str], frozenset[str]]
 def _lacks_more(one: _Kind, other: _Kind) -> bool:
     """Whether texts of kind `one` lack more of the excluded words, and hold all wanted words that the others hold."""
     return one[0] > other[0] and one[1] >= other[1]
+
+
+def _lacking_first(
+    order: Sequence[int], kinds: Sequence[_Kind], first: Sequence[int], comparable: Callable[[int, int], bool]
+) -> list[int]:
+    """`order`, where those that pass, or are passed, are sorted by the size of lacks and share out their places.
+
+    Most texts are of the same few kinds, which are compared in place of the texts.
+    """
+    below = {kind: [at for at in first if _lacks_more(kind, kinds[at])] for kind in set(kinds)}
+    passing = {at for at in order if any(comparable(at, other) for other in below[kinds[at]])}
+    of_passing = {kinds[at] for at in passing}
+    passed = {kind for kind in set(kinds) if any(_lacks_more(other, kind) for other in of_passing)}
+    moved = [at in passing or kinds[at] in passed for at in order]
+    lacking_first = iter(sorted(compress(order, moved), key=lambda at: -len(kinds[at][0])))
+    return [next(lacking_first) if moves else at for at, moves in zip(order, moved, strict=True)]
+
+
+def _states_exception(texts: Sequence[str], words: Mapping[str, frozenset[str]], terms_of: TermsOf) -> bool:
+    """Whether a text has one of the words behind "except" in the same sentence."""
+    after_except = [text[found.end() :] for text in texts for found in EXCEPT.finditer(text)]
+    exceptions = " ".join(SENTENCE_END.split(each, maxsplit=1)[0] for each in after_except)
+    return bool(_words_held(words, exceptions, terms_of))
 
 
 def _words_held(words: Mapping[str, frozenset[str]], text: str, terms_of: TermsOf) -> set[str]:
