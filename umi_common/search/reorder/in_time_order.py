@@ -9,8 +9,8 @@ The compared candidates are sorted by time: place rises in equal steps from 0 (t
 from 1 to 0 if the query asks for the first; candidates with equal times share a place. place is 0 for all other
 candidates. If only records of a period are compared, the smallest place is one step, so that they come before all
 others. A candidate without a time is never compared; nor, if the query asks for the latest, is one with a time in
-the future (`AGE_HOURS_MIN`). If fewer than two different times are compared, the ranking stays as it was, except that
-the only candidate of a series in the period that the query names comes first.
+the future (`AGE_HOURS_MIN`). If fewer than two different times are compared, and not of a period, the ranking stays as
+it was.
 
 One of four rules says which candidates are compared, and with which score(i) and weight(i); each is one function:
 
@@ -184,31 +184,35 @@ def reorder_by_time(
     several = of_several(query, asked)
     short = comparable(best.pool, several)[best.rows]
     series, limited = _series(best, short, query, asked, terms_of), False
+    if series is not None and of_period is not None:
+        inside = series & (of_period[best.rows] | [phrase.lower() in text.lower() for text in best.texts])
+        limited = bool(inside.any())
+        series = inside if limited else series
     if series is not None:
-        if of_period is not None:
-            inside = series & (of_period[best.rows] | [phrase.lower() in text.lower() for text in best.texts])
-            limited = bool(inside.any())
-            series = inside if limited else series
-        scores = best.scores
-        scores[series] = scores[short].max()
-        compared, weights = series, np.full(len(scores), weight)
+        scores = np.where(series, best.scores[short].max(), best.scores)
+        compared = _Compared(series, scores, np.full(len(scores), weight))
     elif asked == "latest" and _LAST_TIME.search(query):
-        compared, scores, weights = _last_event(best, weight)
+        compared = _last_event(best, weight)
     elif not several and not states_change(query):
-        compared, scores, weights = _nearly_equal_or_changed(best, weight)
+        compared = _nearly_equal_or_changed(best, weight)
     else:
-        compared, scores, weights = _nearly_equal(best, weight)
+        compared = _nearly_equal(best, weight)
+    return _sorted_by_time(best, compared, asked, limited)
+
+
+def _sorted_by_time(best: Best, candidates: _Compared, asked: TimeOrder, limited: bool) -> RankedPool:
+    """The ranking by the formula at the top of this file; `limited`: only records of a period are compared."""
     ages = best.pool.age_hours[best.rows]
-    compared = compared & (~np.isnan(ages) if asked == "first" else ages >= AGE_HOURS_MIN)
+    compared = candidates.compared & (~np.isnan(ages) if asked == "first" else ages >= AGE_HOURS_MIN)
     times = sorted(set((-ages[compared]).tolist()))  # the oldest first
-    if len(times) < 2 and not (limited and compared.sum() == 1):
+    if len(times) + limited < 2:
         return best.ranked
     best.facts.update(asked=asked, candidates=int(compared.sum()))
     earlier = np.searchsorted(times, -ages[compared])
     steps = len(times) - 1 - earlier if asked == "first" else earlier
     places = np.zeros(len(ages))
     places[compared] = (steps + limited) / (len(times) - 1 + limited)
-    return best.sorted_by(scores * (1.0 + weights * places))
+    return best.sorted_by(candidates.scores * (1.0 + candidates.weights * places))
 
 
 def _series(best: Best, short: Bools, query: str, asked: TimeOrder, terms_of: TermsOf) -> Bools | None:
