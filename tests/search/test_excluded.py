@@ -230,3 +230,15 @@ def test_what_is_excluded_comes_last_although_a_text_of_another_kind_stands_betw
             store.add([Chunk(f"{site} {n}", text, source=site, position=n) for n, text in enumerate(texts, 1)])
         assert umi.search("annual leave at sites in Germany but not in Berlin").ids[0] == "Munich 1"
         assert umi.search("annual leave at sites in Germany but not in Munich").ids[0] == "Berlin 1"
+
+
+def test_a_message_that_names_the_answer_beside_what_is_excluded_is_not_lost_among_messages_on_other_subjects():
+    others = ["the bus was late again", "lunch was cold", "my sister called", "the printer jams", "rain all week"]
+    others += ["we sold the old couch", "the cat is fine", "tickets are gone", "the boiler is loud", "I lost my keys"]
+    hello = "{}: Hello, {}, on day {} John was away."
+    days = [hello.format(name, other, day) for day, other, name in product(range(5), others, ("John", "Ann"))]
+    chat = ["John: After yoga at the studio I tried rock climbing.", "Ann: Which activity, yoga at a studio?"]
+    chat += ["Ann: No activity, no yoga, no studio for me.", *days]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(str(at), text, source="chat", position=at) for at, text in enumerate(chat)])
+        assert "0" in umi.search("Which sport has John done apart from yoga?", limit=3).ids

@@ -54,7 +54,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
-from itertools import compress, pairwise
+from itertools import pairwise
 from typing import Any
 
 from umi_common.number_names import DIGITS_OF, ORDINAL_ENDINGS
@@ -277,37 +277,40 @@ def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf, onl
 
     Neither set has function words. A text holds a word if it holds the word itself or its terms. Terms alone would miss
     words of other languages, because a single word is stemmed as English, and a text by the rules of its language. The
-    order does not change if one of the first candidates states an exception with an excluded word, as "open daily
-    except Mondays" does: the query may ask for that text.
+    order does not change if one of the first `CANDIDATES` states an exception with an excluded word, as "open daily
+    except Mondays" does: the query may ask for that text. Further candidates take part only if all of the first
+    `CANDIDATES` hold excluded words, as of many invoices from Acme.
 
-    The candidates that pass one of the first, and those with as few words as they pass, are sorted by the size of
-    lacks, the largest first, and get the ranks that they had together. All other candidates keep their ranks.
+        1. A candidate moves forward as long as it passes the one directly before it.
+        2. From the first to the last, each moves directly before the first that it passes, also if texts on other
+           subjects stand between, if one of the first `COMPARED` with the same lacks and held as the passed one is
+           alike to it by rule 3 at the top of this file.
 
     Args:
-        only_alike: Whether a must also be alike to b, as by rule 3 at the top of this file. Otherwise "foods that are
-            not safe for dogs" would find any text on foods before "Grapes are toxic to dogs".
+        only_alike: Whether step 1 is left out. It is left out for "not": "foods that are not safe for dogs" would find
+            any text on foods before "Grapes are toxic to dogs".
     """
-    texts = [text[:CHARACTERS_MAX] for text in best.texts]
+    order, texts = best.order, [text[:CHARACTERS_MAX] for text in best.texts]
     wanted, unwanted = (
         {word: frozenset(terms_of(word)) for word in words_in(text) if word not in all_function_words()}
         for text in (exclusion.kept, exclusion.excluded)
     )
     unwanted |= {word: frozenset([word]) for word in joined_in(exclusion.excluded) if "-" in word}
-    if _states_exception([texts[at] for at in best.order[:CANDIDATES]], unwanted, terms_of):
+    if _states_exception([texts[at] for at in order[:CANDIDATES]], unwanted, terms_of):
         return best.ranked
     kinds = list[_Kind]()
     for text in texts:  # one after the other: `words_in` keeps the words of the last texts
         lacks = unwanted.keys() - _words_held(unwanted, NEGATED.sub(" ", text), terms_of)
         kinds.append((frozenset(lacks), frozenset(_words_held(wanted, text, terms_of))))
     best.facts["holding"] = sum(len(lacks) < len(unwanted) for lacks, _ in kinds)
+    if any(len(kinds[at][0]) == len(unwanted) for at in order[:CANDIDATES]):
+        order = order[:CANDIDATES]
+    if not only_alike:
+        order = inserted(order, lambda one, other: _lacks_more(kinds[one], kinds[other]))
     asked = AskedWords(f"{exclusion.kept}{exclusion.excluded}")
-    words = [Words(text, asked) for text in texts] if only_alike else []
-
-    def comparable(one: int, other: int) -> bool:
-        return not only_alike or _alike(words[one], words[other])
-
-    first = best.order[: COMPARED if only_alike else CANDIDATES]
-    return best.in_order(_lacking_first(best.order, kinds, first, comparable))
+    words = [Words(text, asked) for text in texts]
+    sorted_first = _before_first_passed(order, kinds, lambda one, other: _alike(words[one], words[other]))
+    return best.in_order([*sorted_first, *best.order[len(sorted_first) :]])
 
 
 _Kind = tuple[frozenset[str], frozenset[str]]
@@ -319,20 +322,15 @@ def _lacks_more(one: _Kind, other: _Kind) -> bool:
     return one[0] > other[0] and one[1] >= other[1]
 
 
-def _lacking_first(
-    order: Sequence[int], kinds: Sequence[_Kind], first: Sequence[int], comparable: Callable[[int, int], bool]
-) -> list[int]:
-    """`order`, where those that pass, or are passed, are sorted by the size of lacks and share out their places.
-
-    Most texts are of the same few kinds, which are compared in place of the texts.
-    """
-    below = {kind: [at for at in first if _lacks_more(kind, kinds[at])] for kind in set(kinds)}
-    passing = {at for at in order if any(comparable(at, other) for other in below[kinds[at]])}
-    of_passing = {kinds[at] for at in passing}
-    passed = {kind for kind in set(kinds) if any(_lacks_more(other, kind) for other in of_passing)}
-    moved = [at in passing or kinds[at] in passed for at in order]
-    lacking_first = iter(sorted(compress(order, moved), key=lambda at: -len(kinds[at][0])))
-    return [next(lacking_first) if moves else at for at, moves in zip(order, moved, strict=True)]
+def _before_first_passed(order: Sequence[int], kinds: Sequence[_Kind], alike: Callable[[int, int], bool]) -> list[int]:
+    """Step 2 of `reorder_excluded`. Most texts are of the same few kinds, which are compared before the texts."""
+    below = {kind: {other for other in set(kinds) if _lacks_more(kind, other)} for kind in set(kinds)}
+    after: list[int] = []
+    for new in order:
+        passed = below[kinds[new]]
+        passed = {kinds[at] for at in order[:COMPARED] if kinds[at] in passed and alike(new, at)}
+        after.insert(next((at for at, other in enumerate(after) if kinds[other] in passed), len(after)), new)
+    return after
 
 
 def _states_exception(texts: Sequence[str], words: Mapping[str, frozenset[str]], terms_of: TermsOf) -> bool:
