@@ -281,7 +281,7 @@ def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf, onl
     except Mondays" does: the query may ask for that text. Further candidates take part only if all of the first
     `CANDIDATES` hold excluded words, as of many invoices from Acme.
 
-        1. A candidate moves forward as long as it passes the one directly before it.
+        1. Each of the first `CANDIDATES` moves forward as long as it passes the one directly before it.
         2. From the first to the last, each moves directly before the first that it passes, also if texts on other
            subjects stand between, if one of the first `COMPARED` with the same lacks and held as the passed one is
            alike to it by rule 3 at the top of this file.
@@ -298,19 +298,22 @@ def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf, onl
     unwanted |= {word: frozenset([word]) for word in joined_in(exclusion.excluded) if "-" in word}
     if _states_exception([texts[at] for at in order[:CANDIDATES]], unwanted, terms_of):
         return best.ranked
-    kinds = list[_Kind]()
-    for text in texts:  # one after the other: `words_in` keeps the words of the last texts
+
+    def kind_of(text: str) -> _Kind:
         lacks = unwanted.keys() - _words_held(unwanted, NEGATED.sub(" ", text), terms_of)
-        kinds.append((frozenset(lacks), frozenset(_words_held(wanted, text, terms_of))))
-    best.facts["holding"] = sum(len(lacks) < len(unwanted) for lacks, _ in kinds)
-    if any(len(kinds[at][0]) == len(unwanted) for at in order[:CANDIDATES]):
-        order = order[:CANDIDATES]
+        return frozenset(lacks), frozenset(_words_held(wanted, text, terms_of))
+
+    kinds = {at: kind_of(texts[at]) for at in order[:CANDIDATES]}
+    if all(len(lacks) < len(unwanted) for lacks, _ in kinds.values()):
+        kinds |= {at: kind_of(texts[at]) for at in order[CANDIDATES:]}
+    best.facts["holding"] = sum(len(lacks) < len(unwanted) for lacks, _ in kinds.values())
+    first, further = order[:CANDIDATES], order[CANDIDATES : len(kinds)]
     if not only_alike:
-        order = inserted(order, lambda one, other: _lacks_more(kinds[one], kinds[other]))
+        first = inserted(first, lambda one, other: _lacks_more(kinds[one], kinds[other]))
     asked = AskedWords(f"{exclusion.kept}{exclusion.excluded}")
-    words = [Words(text, asked) for text in texts]
-    sorted_first = _before_first_passed(order, kinds, lambda one, other: _alike(words[one], words[other]))
-    return best.in_order([*sorted_first, *best.order[len(sorted_first) :]])
+    words = {at: Words(texts[at], asked) for at in kinds}
+    moved = _before_first_passed([*first, *further], kinds, lambda one, other: _alike(words[one], words[other]))
+    return best.in_order([*moved, *order[len(moved) :]])
 
 
 _Kind = tuple[frozenset[str], frozenset[str]]
@@ -322,14 +325,18 @@ def _lacks_more(one: _Kind, other: _Kind) -> bool:
     return one[0] > other[0] and one[1] >= other[1]
 
 
-def _before_first_passed(order: Sequence[int], kinds: Sequence[_Kind], alike: Callable[[int, int], bool]) -> list[int]:
+def _before_first_passed(
+    order: Sequence[int], kinds: Mapping[int, _Kind], alike: Callable[[int, int], bool]
+) -> list[int]:
     """Step 2 of `reorder_excluded`. Most texts are of the same few kinds, which are compared before the texts."""
-    below = {kind: {other for other in set(kinds) if _lacks_more(kind, other)} for kind in set(kinds)}
+    of_all = set(kinds.values())
+    below = {kind: {other for other in of_all if _lacks_more(kind, other)} for kind in of_all}
     after: list[int] = []
     for new in order:
         passed = below[kinds[new]]
         passed = {kinds[at] for at in order[:COMPARED] if kinds[at] in passed and alike(new, at)}
-        after.insert(next((at for at, other in enumerate(after) if kinds[other] in passed), len(after)), new)
+        places = (place for place, other in enumerate(after) if kinds[other] in passed)
+        after.insert(next(places, len(after)) if passed else len(after), new)
     return after
 
 
