@@ -179,3 +179,12 @@ def test_importing_umi_is_quick_and_touches_nothing_heavy():
 
 def test_the_version_is_stated_once():
     assert f'version = "{umi_common.__version__}"' in (ROOT / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("*.py")), ids=lambda path: path.stem)
+def test_tests_open_chroma_in_a_directory_or_by_a_client(path):
+    """In memory, Chroma lets a process have one client with one group of settings, so tests would break each other."""
+    calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    of_chroma = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Chroma"]
+    given = [{keyword.arg for keyword in call.keywords} for call in of_chroma]
+    assert all(names & {"client", "persist_directory", None} for names in given)

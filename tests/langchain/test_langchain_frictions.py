@@ -828,8 +828,9 @@ def test_what_is_no_vector_store_is_refused_with_what_to_pass(store, given):
         UmiRetriever.from_vectorstore(wrong)
 
 
-def test_a_bare_collection_of_chroma_is_told_of_ChromaStore():
-    collection = Chroma(embedding_function=DeterministicFakeEmbedding(size=4))._collection
+def test_a_bare_collection_of_chroma_is_told_of_ChromaStore(tmp_path):
+    fake = DeterministicFakeEmbedding(size=4)
+    collection = Chroma(embedding_function=fake, persist_directory=str(tmp_path))._collection
     with pytest.raises(ConfigError, match=r"vectorstore is Collection;.*from_store\(ChromaStore\(collection, embedder"):
         UmiRetriever.from_vectorstore(collection)
 
