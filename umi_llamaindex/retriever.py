@@ -149,6 +149,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
         *,
         mirror: bool = False,
         on_invalid: OnInvalid = "raise",
+        show_progress: bool = False,
         source_key: str | None = None,
         position_key: str | None = "position",
         time_key: str | None = "timestamp",
@@ -173,6 +174,7 @@ class UmiRetriever(OpensStore, BaseRetriever):
             mirror: Also remove from the directory every node that is not given and passes `filters`.
             on_invalid: "raise", or "skip": nodes that cannot be stored, for example blank ones, are left out, and
                 `skipped` lists them.
+            show_progress: Whether to show progress bars while texts are embedded and stored.
             source_key: Metadata key of a node's source. A node without it, or any node if this is None, has its source
                 node as source, else metadata["source"].
             position_key: Metadata key of a node's position in its source. A node without it gets its position from
@@ -200,7 +202,10 @@ class UmiRetriever(OpensStore, BaseRetriever):
             origin = partial(node_origin, source_key=source_key)
             unstored = [nodes[each.place] for each in skipped or ()]
             gone = [(node.node_id, stated_origin(node.metadata, node.ref_doc_id, source_key)) for node in unstored]
-            add_mirrored(store, chunks, origin, left_out=gone, within=retriever._scope.where, everything=mirror)
+            within = retriever._scope.where
+            add_mirrored(
+                store, chunks, origin, left_out=gone, within=within, everything=mirror, show_progress=show_progress
+            )
 
         if options.get("read_only") and (nodes or mirror):
             raise ConfigError("read_only=True stores nothing; leave nodes and mirror out")
@@ -226,7 +231,8 @@ class UmiRetriever(OpensStore, BaseRetriever):
         Args:
             documents: Documents of a reader, such as `SimpleDirectoryReader`.
             transformations: Splitters and extractors; None: `Settings.transformations`, by default one splitter.
-            show_progress: Whether to show a progress bar while the transformations run.
+            show_progress: Whether to show progress bars while the transformations run, and while texts are embedded
+                and stored.
             **options: As in `from_nodes`.
 
         Raises:
@@ -238,7 +244,8 @@ class UmiRetriever(OpensStore, BaseRetriever):
         if not isinstance(transformations, (list, tuple, type(None))):
             raise ConfigError(f"transformations is {type(transformations).__name__}; expected a list: [...]")
         steps = Settings.transformations if transformations is None else transformations
-        return cls.from_nodes(run_transformations(documents, steps, show_progress=show_progress), **options)
+        nodes = run_transformations(documents, steps, show_progress=show_progress)
+        return cls.from_nodes(nodes, show_progress=show_progress, **options)
 
     @classmethod
     def from_index(

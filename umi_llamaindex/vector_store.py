@@ -225,13 +225,17 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
                 len(self.client),
             )
 
-    def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+    def add(self, nodes: Sequence[BaseNode], show_progress: bool = False, **kwargs: Any) -> list[str]:
         """Insert nodes, or replace stored nodes with the same id. Returns the ids of all `nodes`.
 
         An error writes nothing. Blank nodes, which readers and splitters make of empty pages, are left out, and the
         logger `umi` names them. They raise no error, because a pipeline has already removed the old nodes of changed
         documents when it calls `add`. If the store already holds the same texts under other ids, the nodes are added,
         and the logger warns once.
+
+        Args:
+            show_progress: Whether to show progress bars while texts are embedded and stored. Other arguments, which
+                frameworks pass, have no effect.
 
         Raises:
             InvalidChunk, DuplicateId: If a node cannot be stored, or two have the same id, unless `on_invalid` is
@@ -244,8 +248,8 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
         given = with_text(nodes) if self._skipped is None else nodes
         with self._ends.placed(given, None if self._skipped is None else skipped) as chunks:
             copied = not self._warned_of_copies and self._holds_copies(chunks)
-            vectors = _vectors(without_skipped(given, skipped), chunks, self.client)
-            self.client.add(chunks, vectors=vectors)
+            vectors = _vectors(without_skipped(given, skipped), chunks, self.client, show_progress)
+            self.client.add(chunks, vectors=vectors, show_progress=show_progress)
         self._remember_index_nodes(nodes)
         if self._skipped is not None:
             self._skipped += skipped
@@ -492,7 +496,7 @@ def _filter_of(query: VectorStoreQuery, where: Any) -> Filter | None:
     return every
 
 
-def _vectors(nodes: Sequence[BaseNode], chunks: Sequence[Chunk], store: HybridStore) -> Any:
+def _vectors(nodes: Sequence[BaseNode], chunks: Sequence[Chunk], store: HybridStore, show_progress: bool) -> Any:
     """The vectors of the nodes: their embeddings, and vectors of the store's model for nodes without an embedding.
 
     None: no node has an embedding, so the store embeds all.
@@ -509,7 +513,7 @@ def _vectors(nodes: Sequence[BaseNode], chunks: Sequence[Chunk], store: HybridSt
     if len(missing) == len(given):
         return None
     ids, texts = [chunks[index].id for index in missing], [chunks[index].indexed_text for index in missing]
-    made = iter(embedded(ids, texts, embedder, dim=None, config=store.config.embedder))
+    made = iter(embedded(ids, texts, embedder, dim=None, config=store.config.embedder, show_progress=show_progress))
     return [next(made) if vector is None else vector for vector in given]
 
 

@@ -862,3 +862,24 @@ def test_a_directory_with_the_name_that_sqlite_has_for_memory_is_refused(tmp_pat
         with pytest.raises(ConfigError, match="path is ':memory:'; leave it out for a store in memory"):
             make(persist_dir=":memory:")
     assert not list(tmp_path.iterdir())
+
+
+def test_progress_bars_show_that_texts_are_embedded_and_stored(capsys):
+    documents = [Document(text=f"Note {number}.") for number in range(20)]
+
+    def shown(write, progress):
+        write(show_progress=progress)
+        bars = capsys.readouterr().err
+        return [step for step in ("embedding", "storing") if f"{step}: 100%" in bars]
+
+    store = UmiVectorStore()
+    for write in (
+        lambda **options: UmiRetriever.from_documents(documents, **options).close(),
+        lambda **options: UmiRetriever.from_nodes(documents, **options).close(),
+        lambda **options: store.add(documents, **options),
+    ):
+        store.clear()
+        assert shown(write, False) == []
+        store.clear()
+        assert shown(write, True) == ["embedding", "storing"]
+    store.close()

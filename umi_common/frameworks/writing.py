@@ -50,6 +50,7 @@ def add_mirrored(
     left_out: Sequence[tuple[str | None, Origin | None]] = (),
     within: Filter | None = None,
     everything: bool = False,
+    show_progress: bool = False,
 ) -> None:
     """Add chunks, and remove the other stored chunks with the same origins.
 
@@ -64,6 +65,7 @@ def add_mirrored(
             these ids or origins are removed, too.
         within: The retriever's own filter. Chunks that do not pass it, such as those of another user, are not removed.
         everything: Also remove the stored chunks of all other origins.
+        show_progress: As in `HybridStore.add`.
 
     Raises:
         InputError: If `everything` is True without chunks, which would empty the store, or is no bool.
@@ -81,7 +83,7 @@ def add_mirrored(
     with store.replacing:
         gone = _stored_others(store, given, replaces, within)
         stored = {chunk.id for chunk in store.get(list(given)) if chunk is not None} if gone else set()
-        _add_with_vectors_of(gone, store, chunks, stored)
+        _add_with_vectors_of(gone, store, chunks, stored, show_progress)
         if gone:
             store.delete([chunk.id for chunk in gone])
     old_texts, texts = {chunk.text for chunk in gone}, {chunk.text for chunk in chunks}
@@ -141,15 +143,19 @@ def _stored_others(
     return [chunk for chunk in read if chunk is not None and replaces(chunk) and matches(within, chunk.metadata)]
 
 
-def _add_with_vectors_of(gone: Sequence[Chunk], store: Any, chunks: Sequence[Chunk], stored: Collection[str]) -> None:
+def _add_with_vectors_of(
+    gone: Sequence[Chunk], store: Any, chunks: Sequence[Chunk], stored: Collection[str], show_progress: bool
+) -> None:
     """Add chunks; those that are not `stored` and have the text of a chunk in `gone` get its vector."""
     id_of_text = {chunk.indexed_text: chunk.id for chunk in gone}
     known = [chunk for chunk in chunks if chunk.id not in stored and chunk.indexed_text in id_of_text]
     if not known or len({chunk.id for chunk in chunks}) < len(chunks):  # `add` refuses an id that is given twice
-        store.add(chunks)
+        store.add(chunks, show_progress=show_progress)
         return
-    store.add([chunk for chunk in chunks if chunk.id in stored or chunk.indexed_text not in id_of_text])
-    store.add(known, vectors=store.vectors([id_of_text[chunk.indexed_text] for chunk in known]))
+    new = [chunk for chunk in chunks if chunk.id in stored or chunk.indexed_text not in id_of_text]
+    store.add(new, show_progress=show_progress)
+    vectors = store.vectors([id_of_text[chunk.indexed_text] for chunk in known])
+    store.add(known, vectors=vectors, show_progress=show_progress)
 
 
 class KnownSources(ABC):

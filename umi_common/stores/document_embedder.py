@@ -165,10 +165,11 @@ class progress:
 
     Args:
         show: False: there is no bar, and calls do nothing.
+        step: What the bar says is being done.
     """
 
-    def __init__(self, total: int, show: bool) -> None:
-        self._bar = progress_bar(total=total, unit="chunk", desc="embedding") if show else None
+    def __init__(self, total: int, show: bool, step: str = "embedding") -> None:
+        self._bar = progress_bar(total=total, unit="chunk", desc=step) if show else None
 
     def __enter__(self) -> progress:
         return self

@@ -39,6 +39,7 @@ from umi_common.stores.batch_checks import (
     valid_batch,
 )
 from umi_common.stores.chroma.chroma_import import Drift, Imported, drift, import_collection
+from umi_common.stores.document_embedder import progress
 from umi_common.stores.embedded import care
 from umi_common.stores.embedded.core import Core, CoreHandle, open_core
 from umi_common.stores.embedded.recall import recall_pools, search_lexical
@@ -146,7 +147,7 @@ class HybridStore(BaseStore):
             vectors: (n, dim) finite numbers, one row per chunk; scaled to length 1. None: the embedder makes them.
             on_invalid: "raise": an invalid item raises, and nothing is written. "skip": the valid items are written,
                 and the report lists the invalid ones. Give dicts if texts may be blank: `Chunk("a", "")` itself raises.
-            show_progress: Whether to show a progress bar while texts are embedded.
+            show_progress: Whether to show progress bars while texts are embedded and stored.
 
         Raises:
             InvalidChunk, DuplicateId, InvalidVector: An item is invalid; the message names it. Nothing is written.
@@ -175,7 +176,9 @@ class HybridStore(BaseStore):
                             f"{core.dim} dimensions"
                         )
                     replaced = core.indexes.table.seqs_of([entries[at].id for at in todo])
-                    core.commit([seq for seq in replaced if seq is not None], [entries[at] for at in todo], made)
+                    with progress(len(todo), show_progress, "storing") as advance:
+                        core.commit([seq for seq in replaced if seq is not None], [entries[at] for at in todo], made)
+                        advance(len(todo))
                     return report
 
     def import_collection(
