@@ -158,6 +158,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         search_text: SearchText = None,
         mirror: bool = False,
         on_invalid: OnInvalid = "raise",
+        show_progress: bool = False,
         **options: Any,
     ) -> Self:
         """Store documents, and make a retriever over the store.
@@ -180,6 +181,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             mirror: Also remove from the directory every document that is not given and passes the `filter`.
             on_invalid: "raise", or "skip": documents that cannot be stored, for example blank ones, are left out, and
                 `skipped` lists them.
+            show_progress: Whether to show progress bars while texts are embedded and stored.
             **options: Fields of this class; sections of `UmiConfig` (`fusion={"method": "rrf"}`); `reranker`, as in
                 `DualRetriever`; `arms`, further retrievers and vector stores whose documents are fused with those of
                 the store (see `as_arm`); `read_only=True`, without documents, to search a directory that another
@@ -198,7 +200,15 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             origin = partial(document_origin, keys=retriever.keys)
             gone = [(each.id, each.source) for each in skipped or ()]
             within = asked_filter(retriever.filter)
-            add_mirrored(retriever.umi.store, chunks, origin, left_out=gone, within=within, everything=mirror)
+            add_mirrored(
+                retriever.umi.store,
+                chunks,
+                origin,
+                left_out=gone,
+                within=within,
+                everything=mirror,
+                show_progress=show_progress,
+            )
             warn_of_hidden(chunks, within)
 
         if options.get("read_only") and (given or mirror):
@@ -313,14 +323,21 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         return PlaceKeys(self.source_key, self.position_key, self.time_key)
 
     def add_documents(
-        self, documents: Sequence[Document], ids: Sequence[str | None] | None = None, *, search_text: SearchText = None
+        self,
+        documents: Sequence[Document],
+        ids: Sequence[str | None] | None = None,
+        *,
+        search_text: SearchText = None,
+        show_progress: bool = False,
     ) -> list[str]:
         """`UmiVectorStore.add_documents` for the retriever's store."""
         how = self._search_text if search_text is None else search_text
         within = asked_filter(self.filter)
         if (self._places.store, self._places.keys) != (self.umi.store, self.keys):  # assigned, or in a copy
             self._places = SourcePlaces(self.umi.store, self.keys)
-        return add_documents(self._places, documents, ids, how, within=within, skipped=self._skipped)
+        return add_documents(
+            self._places, documents, ids, how, within=within, skipped=self._skipped, show_progress=show_progress
+        )
 
     aadd_documents = in_thread("add_documents")
 

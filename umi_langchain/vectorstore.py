@@ -140,12 +140,18 @@ class UmiVectorStore(SharesStore, VectorStore):
         embedding: Embeddings | str | None = None,
         *,
         ids: Sequence[str | None] | None = None,
+        show_progress: bool = False,
         **options: Any,
     ) -> Self:
-        """A store that holds these documents; `ids` as in `add_documents`, options as in the constructor."""
+        """A store that holds these documents.
+
+        `ids` and `show_progress` are as in `add_documents`, options as in the constructor.
+        """
         made = cls(embedding, **options)
         try:
-            made.add_documents(documents, ids=ids)
+            # Passed only if True: a subclass may have an `add_documents` without this option.
+            shown: dict[str, Any] = {"show_progress": True} if show_progress else {}
+            made.add_documents(documents, ids=ids, **shown)
         except BaseException:
             made.close()
             raise
@@ -190,7 +196,7 @@ class UmiVectorStore(SharesStore, VectorStore):
             documents: In reading order. A document without an id gets a hash of its text and metadata.
             ids: Ids in place of the documents' own, aligned. None, for all or for one document: the document's own id.
             search_text: As in `UmiRetriever.from_documents`, for these documents; None: that of the constructor.
-            show_progress: Whether to show a progress bar while texts are embedded.
+            show_progress: Whether to show progress bars while texts are embedded and stored.
             **options: Two options that LangChain passes. `index()` passes `batch_size`, and removes the old versions of
                 the documents later. So a document gets the position of its old version; the size of batches does not
                 change. `TimeWeightedVectorStoreRetriever` passes `current_time`, which has no effect: the time of a

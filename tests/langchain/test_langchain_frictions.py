@@ -1019,3 +1019,41 @@ def test_a_cell_runs_again_with_other_settings_while_the_retriever_of_its_last_r
     assert len(second.invoke("Bob")) == len(first.invoke("Bob")) == 3
     for opened in (first, second, store):
         opened.close()
+
+
+def test_progress_bars_show_that_texts_are_embedded_and_stored(capsys):
+    documents = [Document(f"Note {number}.") for number in range(20)]
+
+    def shown(write, **options):
+        with write(**options):
+            bars = capsys.readouterr().err
+        return [step for step in ("embedding", "storing") if f"{step}: 100%" in bars]
+
+    def added(**options):
+        made = UmiRetriever.from_documents()
+        made.add_documents(documents, **options)
+        return made
+
+    def indexed(**options):
+        made, records = UmiVectorStore(), InMemoryRecordManager("notes")
+        records.create_schema()
+        index(documents, records, made, key_encoder="blake2b", upsert_kwargs=options)
+        return made
+
+    for write in (
+        lambda **options: UmiRetriever.from_documents(documents, **options),
+        lambda **options: UmiVectorStore.from_documents(documents, **options),
+        added,
+        indexed,
+    ):
+        assert shown(write) == []
+        assert shown(write, show_progress=True) == ["embedding", "storing"]
+
+
+def test_from_documents_calls_an_add_documents_of_a_subclass_that_has_no_show_progress():
+    class Own(UmiVectorStore):
+        def add_documents(self, documents, ids=None):
+            return super().add_documents(documents, ids)
+
+    with Own.from_documents([Document("Ann met Bob")]) as made:
+        assert len(made.store) == 1
