@@ -141,6 +141,27 @@ def test_the_first_filter_after_opening_finds_what_is_replaced_while_the_query_i
     assert {hit.chunk.event_time.day for hit in result.hits} == {2}
 
 
+@pytest.mark.parametrize(("write", "left"), [("replaced", [0, 1]), ("removed", [1])])
+def test_the_first_filter_between_a_commit_and_its_indexing_is_of_one_commit(monkeypatch, write, left):
+    apply, found = Indexes.apply, []
+
+    def filter_first(indexes: Indexes, change: Change) -> None:
+        if not found:
+            found.append(None)  # the filters may call this function again
+            others = store.listing(where={"tenant": {"$ne": "ann"}})
+            found[0] = int(others.passing.sum()), sorted(best(DualRetriever(store)))
+        apply(indexes, change)
+
+    with HybridStore.open(embedder=HashEmbedder(32)) as store:
+        store.add([chunk(0, "ann"), chunk(1, "ann")])
+        monkeypatch.setattr(Indexes, "apply", filter_first)
+        if write == "replaced":
+            store.add([chunk(0, "ann", day=2)])
+        else:
+            store.delete(["c00"])
+    assert found == [(0, left)]
+
+
 def test_a_removed_hit_makes_room_for_the_next_best(store):
     with DualRetriever(store) as umi:
         first = best(umi)

@@ -52,6 +52,13 @@ def test_the_store_of_version_1_can_be_written_to(path):
         assert store.verify()
 
 
+def test_the_store_of_version_1_can_be_compacted_before_its_first_write(path):
+    with HybridStore.open(path, embedder=store_v1.embedder()) as store:
+        store.compact()
+        assert store.verify()
+        assert len(store.ids()) == len(store_v1.chunks())
+
+
 def test_the_index_of_a_store_of_version_1_is_saved_again_over_its_old_folder(path, caplog):
     """Version 1 saved its index as a folder, which had the name that the new file gets."""
     with HybridStore.open(path, embedder=store_v1.embedder()) as store:

@@ -326,8 +326,6 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
                 cache = document_cache(directory, identity_of(embedder), settings.cached_documents)
                 made_with |= recorded(EMBEDDER, embedder.name)
                 _embed_again(ledger, embedder, settings, cache, made_with, show_progress=show_progress)
-            if config is not None:
-                drop(directory)
             mark = _mark(ledger)
         # SQLite keeps the write-ahead log if another process is reading; then the mark must not say "closed".
         mark_file.write(mark, session, closed=not ledger.log_bytes())

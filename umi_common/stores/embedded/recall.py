@@ -197,7 +197,6 @@ def search_lexical(core: Core, query: str, *, k: int, where: Filter | None, time
         if snapshot.lexical_fault is None or time.monotonic() + pause > deadline:
             break
         time.sleep(pause)
-        core.ready()
         snapshot = core.snapshot(where)
     if snapshot.lexical_fault is not None:
         raise IndexUnavailable(f"the lexical index cannot answer ({snapshot.lexical_fault}); repair() brings it back")

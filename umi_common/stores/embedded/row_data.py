@@ -161,11 +161,11 @@ class LazyData:
 
     def columns_at(self, mark: Mark, keys: Set[str]) -> MetadataColumns | None:
         """The columns by which a snapshot with this mark can evaluate a filter on these keys. None: the columns of
-        these keys were not made, or all are of a later commit and may lack chunks of the snapshot."""
+        these keys were not made, or chunks were removed after the snapshot, and the columns may lack them."""
         made = self._metadata
         if not isinstance(made, MadeColumns) or made.columns.left_out & keys:
             return None
-        return None if mark.seq < made.mark.seq or mark.deletion < made.mark.deletion else made.columns
+        return None if mark.deletion < made.mark.deletion else made.columns
 
     def read_columns(self, keys: Set[str]) -> None:
         """Make the metadata columns, unless those of these keys were made. Snapshots keep their columns."""

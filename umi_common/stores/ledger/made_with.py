@@ -38,7 +38,7 @@ def _setting(ledger: Ledger, key: str) -> str | None:
     """The value of a setting; None: it was never written. Raises LedgerDamaged if it is not what was written."""
     meta = ledger.meta()
     value, check = meta.get(key), meta.get(CHECK.format(key))
-    if check is not None and (value is None or check != str(zlib.crc32(str(value).encode()))):
+    if check is not None and check != str(zlib.crc32(str(value).encode())):
         raise LedgerDamaged(f"{ledger.path}: its setting {key!r} is not what was written; restore it from a copy")
     return None if value is None else str(value)
 
