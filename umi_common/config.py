@@ -243,8 +243,8 @@ class FusionConfig(Frozen):
 
 class NeighboursConfig(Frozen):
     """A chunk's score gains from the chunks beside it and from its source; formulas in `ranking.neighbours`. If this is
-    enabled, the stages of `search.reorder.sources` also run: a chunk comes directly behind its heading or its question,
-    and of a document that the query names, chunks with the query's other words come first."""
+    enabled, the stages of `search.reorder.sources` also run: a chunk comes directly behind its heading or beside its
+    question, and of a document that the query names, chunks with the query's other words come first."""
 
     enabled: bool = True
     previous: NotNegative = 0.6

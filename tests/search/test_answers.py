@@ -1,4 +1,4 @@
-"""The answer to a question of a chat comes directly behind the question."""
+"""The answer to a question of a chat comes directly behind the question, or before it."""
 
 from __future__ import annotations
 
@@ -66,3 +66,42 @@ def test_what_another_answers_to_the_person_whom_the_query_names_is_not_raised()
     ids = found("Tom: which paint should I use for the kitchen?", "Mira: sage green, two coats")
     assert ids[0] == "q"
     assert ids[1] != "a"
+
+
+LAKE = ("Lukas: Ben, what time shall I be at the lake tomorrow?", "Ben: not before ten, I sleep long")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "what did Ben answer Lukas about the lake?",
+        "what did Ben reply when Lukas wanted to know about the lake?",
+        "when shall we meet at the lake?",
+        "When shall I be at the lake on Sunday",
+    ],
+)
+def test_the_answer_comes_before_a_question_that_holds_some_of_the_querys_words(query):
+    assert found(*LAKE, query=query)[:2] == ["a", "q"]
+
+
+@pytest.mark.parametrize(
+    ("query", "question"),
+    [
+        ("who asked about the lake?", LAKE[0]),
+        ("what was the question about the lake?", LAKE[0]),
+        ("lake meeting", LAKE[0]),
+        ("Ben and Lukas at the lake", LAKE[0]),
+        ("what time shall I be at the lake tomorrow?", LAKE[0]),
+        ("what time at the lake tomorrow?", LAKE[0]),
+        ("when was the boat at the lake painted?", "Lukas: We painted the boat at the lake in May. Nice, isn't it?"),
+        ("which boat is at the lake?", "Lukas: The red boat is at the lake. Shall I bring the other boat?"),
+        ("who lives at the lake?", "Lukas: Uncle Karl lives at the lake. Did you know that?"),
+        ("is the lake warm?", "Lukas: 22 degrees in the lake!\nAre you coming?"),
+    ],
+)
+def test_a_question_stays_first_if_it_is_sought_or_tells_something_itself(query, question):
+    assert found(question, LAKE[1], query=query)[0] == "q"
+
+
+def test_what_the_person_of_the_query_asked_comes_first():
+    assert found(*LAKE, query="what did Lukas want to know about the lake?")[0] == "q"

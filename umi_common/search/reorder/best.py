@@ -7,7 +7,7 @@ In: a `RankedPool` and the chunks of its first rows. Out: a `RankedPool` in whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +24,8 @@ FAR_CANDIDATES = 200
 its score is low."""
 BEHIND = 0.99
 """See `Best.put_behind`; near 1, so that other candidates rarely come between the two."""
+BEFORE = 2.0 - BEHIND
+"""The same for a candidate that comes before the other."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,19 +89,21 @@ class Best:
         changed[rows] = self.ranked.scores[first]
         return self._changed(rows, changed)
 
-    def put_behind(self, pairs: Iterable[tuple[int, int]]) -> RankedPool:
+    def put_behind(self, pairs: Iterable[tuple[int, int]], before: Set[int] = frozenset()) -> RankedPool:
         """The ranking with b moved up behind a, for each pair (a, b): it is sorted as if the score of b were
         max(score(b), `BEHIND` * score(a) + (1 - `BEHIND`) * score(b)). The i-th candidate then gets the score of the
         former i-th. The relevance of b is raised to that of a, if it is smaller.
 
         Args:
             pairs: Indices of candidates.
+            before: Those b that are moved up before a: their scores have `BEFORE` in place of `BEHIND`.
         """
         former, relevance = self.scores, self.ranked.relevance
         scores = np.array(former)
         relevance = None if relevance is None else np.array(relevance)
         for one, behind in pairs:
-            scores[behind] = max(scores[behind], BEHIND * former[one] + (1.0 - BEHIND) * former[behind])
+            share = BEFORE if behind in before else BEHIND
+            scores[behind] = max(scores[behind], share * former[one] + (1.0 - share) * former[behind])
             if relevance is not None:
                 row = self.rows[behind]
                 relevance[row] = max(relevance[row], relevance[self.rows[one]])

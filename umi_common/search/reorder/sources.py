@@ -3,7 +3,7 @@
 reorder_by_names          raises the chunks of a file whose name the query spells
 reorder_in_documents      in a document that the query names, puts chunks that may answer before the first chunk
 reorder_below_headings    puts the chunks below a heading directly behind it
-reorder_answers           puts the answer to a question of a chat directly behind it
+reorder_answers           puts the answer to a question of a chat directly behind or before it
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 
 from umi_common.pool import NO_POSITION, NO_SOURCE, Ints, Pool
 from umi_common.query.answer_forms import form_asked
+from umi_common.query.questions import is_question
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best
 from umi_common.search.reorder.speaker import named_in, speaker_of
@@ -81,6 +82,10 @@ TALK_HOURS = 1.0
 """Longest time, in hours, from a question to its answer: later messages begin another talk."""
 QUESTION = re.compile(r"[?？؟][\s!！\u200d\ufe0f\u2600-\u27bf\U0001f000-\U0001faff]*$")
 """Matches the end of a question: a question mark, behind it at most "!" and emoji."""
+SENTENCE_BREAK = re.compile(r"[.!?]\s+|\n")
+"""The characters between two sentences of a message."""
+ABOUT_QUESTIONS = re.compile(r"\b(?:ask(?:s|ed|ing)?|questions?)\b", re.IGNORECASE)
+"""Words of a query that may look for a question: "who asked about the drill?"."""
 
 
 def reorder_by_names(best: Best, *, query: str) -> RankedPool:
@@ -314,8 +319,8 @@ def _may_be_heading(text: str, terms: int) -> bool:
     return one_line and not line[:1].islower() and not line.endswith(SENTENCE_END)
 
 
-def reorder_answers(best: Best, *, query: str) -> RankedPool:
-    """The ranking with each answer directly behind its question (`Best.put_behind`).
+def reorder_answers(best: Best, *, query: str, terms_of: TermsOf) -> RankedPool:
+    """The ranking with each answer directly behind or before its question (`Best.put_behind`).
 
     "Sage green, two coats" answers "which paint did you use for the kitchen?" and holds none of its words. The stage
     `neighbours` also raises chunks beside a good one, but changes nothing if adjacent chunks of a corpus are no more
@@ -325,6 +330,11 @@ def reorder_answers(best: Best, *, query: str) -> RankedPool:
     `QUESTION`. The answer is the next chunk of its source, and no question. It is at most `TALK_HOURS` later, or
     neither has a time. It has no speaker (an FAQ), or another speaker than the question; if the query names speakers,
     one of them.
+
+    A question is mostly found by its words, and its answer is sought. So the answer comes before the question if the
+    query is a question, too, and the question holds some but not all of the query's terms, at least as many in its last
+    sentence as in those before: "We met in Rome. And you?" tells where they met. The terms are those of content words
+    that name no speaker. If the query holds a word of `ABOUT_QUESTIONS`, each answer comes behind its question.
     """
     chunks = best.chunks
     next_of = _with_next(best, QUESTIONS_MAX, rows_after)
@@ -338,7 +348,20 @@ def reorder_answers(best: Best, *, query: str) -> RankedPool:
         speaker = speakers[reply]
         return speaker is None or (speaker != speakers[question] and (not named or speaker in named))
 
-    return best.put_behind(pair for pair in pairs if answers(*pair))
+    pairs = [pair for pair in pairs if answers(*pair)]
+    if not is_question(query) or ABOUT_QUESTIONS.search(query):
+        return best.put_behind(pairs)
+    names = {word for words in named.values() for word in words.split()}
+    sought = frozenset(chain.from_iterable(terms_of(word) for word in content_words(query) if word not in names))
+    return best.put_behind(pairs, {after for one, after in pairs if _asks_for(sought, chunks[one].text, terms_of)})
+
+
+def _asks_for(sought: frozenset[str], text: str, terms_of: TermsOf) -> bool:
+    """Whether a text that ends as a question holds some but not all of the terms sought, at least as many in its last
+    sentence as in those before."""
+    *told, asked = [sought.intersection(terms_of(each)) for each in SENTENCE_BREAK.split(QUESTION.sub("", text))]
+    before = frozenset[str]().union(*told)
+    return len(asked) >= max(1, len(before)) and asked | before != sought
 
 
 def asks(chunk: Chunk) -> bool:

@@ -114,7 +114,7 @@ def reorder_stages(
             yield ReorderStage("headings", len(first), sources.reorder_below_headings, more)
         if after := sources.rows_after(pool, first):
             more = partial(_later_rows, pool, after, lambda chunk, *_: sources.asks(chunk))
-            by_questions = partial(sources.reorder_answers, query=request.asked)
+            by_questions = partial(sources.reorder_answers, query=request.asked, terms_of=terms_of or words_in)
             yield ReorderStage("answers", len(first), by_questions, more)
         in_documents = partial(sources.reorder_in_documents, query=request.asked, terms_of=terms_of or words_in)
         yield ReorderStage("documents", CANDIDATES, in_documents)
