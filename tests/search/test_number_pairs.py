@@ -773,3 +773,63 @@ def test_a_number_with_zeros_or_a_year_before_it_does_not_hide_the_number_itself
     with HybridStore.open() as store, DualRetriever(store) as umi:
         store.add([Chunk(text, text) for text in texts])
         assert umi.search(query).ids[0] == right
+
+
+DUTIES = "Scope", "Notice", "Fees", "Inspection", "Records", "Appeal", "Penalties", "Exemptions"
+THINGS = {"I": "moorings", "II": "cargo cranes", "III": "pilots", "IV": "fishing vessels"}
+
+
+@pytest.fixture(scope="module")
+def act():
+    """An act of 32 sections with numbered subsections. Each section cites another one; each part begins with a line
+    above its first section."""
+    draw = random.Random("act")
+    with HybridStore.open() as store:
+        for at, (part, things) in enumerate(THINGS.items()):
+            for number, duty in enumerate(DUTIES, 8 * at + 1):
+                heading = f"## Part {part}: {things.capitalize()}\n\n" if duty == "Scope" else ""
+                text = (
+                    f"{heading}### § {number} {duty}\n\n(1) For {things}, the council decides under section "
+                    f"{draw.randint(1, 32)} of this Act.\n\n(2) Further rules are set by order of the Harbour "
+                    "Act.\n\n(3) Subsection (1) does not apply on public holidays.\n\n(4) The registrar is heard."
+                )
+                store.add([Chunk(f"{number}", text, source="harbour.md", position=number)])
+        with DualRetriever(store) as umi:
+            yield umi
+
+
+@pytest.mark.parametrize("query", ["section {} of the Harbour Act", "§ {} Harbour Act", "what does section {} say?"])
+def test_a_section_comes_before_the_sections_that_cite_it(act, query):
+    found = [act.search(query.format(number), now=NOW).ids[0] for number in range(1, 33)]
+    assert sum(id == f"{number}" for number, id in enumerate(found, 1)) >= 30
+
+
+def test_a_subsection_with_the_number_of_a_part_is_not_this_part():
+    asked = query_pairs("Part II of the Harbour Act", terms_of)
+    texts = [
+        "## Part II: Cranes\n\n### § 13 Scope",
+        "### § 2 Fees\n\n(2) Further rules",
+        "(1) As in Part II, a fee is due",
+    ]
+    one, other, mention = g_of(asked.pairs, [pairs_in_text(text, asked.numbers, terms_of) for text in texts]).max(
+        axis=1
+    )
+    assert one > 1.0 > mention > other == 0.0
+
+
+def test_the_number_of_a_markdown_heading_needs_no_point():
+    asked = query_pairs("chapter 3 of the dryer manual", terms_of)
+    texts = ["## 3 Faults\n\nE5: worn belt", "3 screws\n\nhold the lid"]
+    g = g_of(asked.pairs, [pairs_in_text(text, asked.numbers, terms_of) for text in texts])
+    assert g.any(axis=1).tolist() == [True, False]
+
+
+def test_a_line_of_another_label_does_not_hide_the_step_of_a_list():
+    texts = {
+        "list": "Oil change\n1. Loosen the nut\n2. Drain the oil\n3. Remove the cover\n4. Fit the seal",
+        "mention": "During the oil change, have a second person near when you get to step 4.",
+        "chapter": "## 4 Technical data\n\nThe oil has a mass of 3 kg.",
+    }
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(*each) for each in texts.items())
+        assert umi.search("step 4 of the oil change", now=NOW).ids[-1] == "chapter"

@@ -10,6 +10,7 @@ number pair is a number or a single letter, and the word or sign beside it, whic
     the ninth night        (night, 9), as of "night 9"; (9, night)
     the 2nd world war      (world, 2), (war, 2) since "war" is in `NUMBERED`; (2, world)
     4. Loosen the nut      (any label, 4) where a line begins, as of "step 4" or "question 4"; (4, loosen)
+    ## 4 Oil change        (any label, 4), as of "chapter 4"; (4, oil)
     v3.2 notes             (3.2) alone, since BM25 does not see the order of its parts; (3.2, notes)
     5 to 10 kg             (5:10) alone, if the query has this range, or two labelled numbers: "chapter 5, verse 10"
     INV-2023-00108         (inv, 108), which "invoice 108" holds, too, as of an abbreviation
@@ -31,7 +32,8 @@ forms of a number are equal:
 For candidate i with score(i) > 0:
 
     final(i) = words.raised(score, g)(i) + words.best_added(score, g, key)(i), after words.earlier_first has changed g
-    g(p, i) = 1 - offset of the number / length of the text, for the first pair p in candidate i; 0 if i does not hold p
+    g(p, i) = 1 - offset of the number / length of the text, 1 more if the label of p begins a line: "## Part II: Cats"
+        is this part, others mention it; the largest of all pairs p in candidate i; 0 if i does not hold p
     key(p) = ramp(x, 0.5, 0.9): 0 up to x = 0.5, 1 from x = 0.9 on, and linear between
     x = of the candidates that do not hold p, the share with the word of p before another number; 0 if the number of p
         stands before its word ("7 days"), because quantities in a question are often not exact
@@ -98,6 +100,8 @@ NUMBERS_ITS_LINE = re.compile(r"\d+(?:[.)\]:]|\()")
 """How a number at the beginning of a line goes on if it is that of the line: "4. Tighten the nut", "5.2(c) Fires"."""
 ANY_LABEL = ("",)
 """The word beside the number of a line."""
+LABEL_BEFORE = re.compile(r"(?:\A|\n)[^\w\n§]*(?:§|\w\S*)[^\w\n]*\Z")
+"""What stands before a number whose label begins a line."""
 WORD_LENGTH = 100
 """Number of characters that are read on each side of a number to find the word beside it."""
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
@@ -168,7 +172,9 @@ def reorder_by_number_pairs(best: Best, *, query: QueryPairs, weight: float) -> 
     held = [pairs_in_text(text, query.numbers, terms_of) for text in texts]
     best.facts.update(pairs=len(query.pairs), held=sum(not query.pairs.isdisjoint(own) for own in held))
     sought = sorted(query.pairs | query.before_any.keys())  # mostly, `before_any` has some of `pairs`
-    g = earlier_first(g_of(sought, held), texts)
+    g = g_of(sought, held)
+    begins_line = g > 1.0  # `earlier_first` reads offsets from g
+    g = earlier_first(g - begins_line, texts) + begins_line
     of_pairs = g.compress([pair in query.pairs for pair in sought], axis=1)
     of_keys = g.compress([pair in query.before_any for pair in sought], axis=1)
     added = best_added(best.scores, of_keys, keys_of(query, of_keys, texts))
@@ -184,8 +190,10 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
         if PART_OF_A_WORD.search(text, max(0, start - 2), start) and not _ends_a_code(number):
             continue
         g = 1.0 - start / len(text)
+        begins_line = LABEL_BEFORE.search(text, max(0, start - WORD_LENGTH), start) is not None
         for pair in _pairs_at(number, terms_of):
-            pairs.setdefault(pair, g)
+            own = g + (begins_line and pair[0] != ANY_LABEL)
+            pairs[pair] = max(own, pairs.get(pair, 0.0))
     return pairs
 
 
@@ -203,7 +211,8 @@ def _pairs_at(number: re.Match[str], terms_of: TermsOf) -> list[Pair]:
         after = list(takewhile(lambda each: bare(each).lower() not in english, after))
     labels = [*before, *after] if is_ordinal or is_year else before
     pairs: list[Pair] = [(_terms(label, terms_of), own) for label in labels]
-    if NUMBERS_ITS_LINE.match(text, start) and LINE_BEFORE.search(text, max(0, start - WORD_LENGTH), start):
+    line = LINE_BEFORE.search(text, max(0, start - WORD_LENGTH), start)
+    if line and ("#" in line[0] or NUMBERS_ITS_LINE.match(text, start)):
         pairs.append((ANY_LABEL, own))
     if after and not is_year:
         pairs.append((own, _terms(after[0], terms_of)))
@@ -255,20 +264,25 @@ def _terms(word: str, terms_of: TermsOf) -> tuple[str, ...]:
 
 
 def g_of(pairs: Collection[Pair], held: Sequence[Mapping[Pair, float]]) -> Floats:
-    """(n, P) g of P pairs, sorted, in n candidates; `held`: for each candidate, g of its pairs."""
+    """(n, P) g of P pairs, sorted, in n candidates; `held`: for each candidate, g of its pairs.
+
+    A line that begins with the number alone holds it with any label, unless a line begins with the pair itself: in a
+    law with lines such as "## Part II: Cranes", "(2) ..." is no Part II.
+    """
     sorted_pairs = sorted(pairs)
-    return np.array([[_g(own, pair) if own else 0.0 for pair in sorted_pairs] for own in held])
+    g = np.array([[_g(own, pair) if own else 0.0 for pair in sorted_pairs] for own in held])
+    of_lines = np.array([[own.get((ANY_LABEL, number), 0.0) for _, number in sorted_pairs] for own in held])
+    return np.where((g > 1.0).any(axis=0), g, np.maximum(g, of_lines))
 
 
 def _g(held: Mapping[Pair, float], pair: Pair) -> float:
-    """g of a pair in a text; if the text does not hold it, g of its first pair in which a label is abbreviated. A line
-    that begins with the number holds it with any label."""
+    """g of a pair in a text; if the text does not hold it, the largest g of its pairs in which a label is
+    abbreviated."""
     label, number = pair
-    of_line = held.get((ANY_LABEL, number), 0.0)
     if pair in held:
-        return max(held[pair], of_line)
-    abbreviated = (g for (other, same), g in held.items() if same == number and _abbreviates(label[-1], other[-1]))
-    return next(abbreviated, of_line)
+        return held[pair]
+    same = (g for (other, own), g in held.items() if own == number and _abbreviates(label[-1], other[-1]))
+    return max(same, default=0.0)
 
 
 def _abbreviates(label: str, other: str) -> bool:
