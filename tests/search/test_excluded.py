@@ -242,3 +242,84 @@ def test_a_message_that_names_the_answer_beside_what_is_excluded_is_not_lost_amo
     with HybridStore.open() as store, DualRetriever(store) as umi:
         store.add([Chunk(str(at), text, source="chat", position=at) for at, text in enumerate(chat)])
         assert "0" in umi.search("Which sport has John done apart from yoga?", limit=3).ids
+
+
+VIEWS, FLOORS = ("sea", "garden", "street"), ("ground", "first", "second", "third")
+
+
+@pytest.fixture(scope="module")
+def rooms():
+    """Half of the rooms have a balcony, a third of the others say that they have none."""
+    beds = ("double bed", "twin bed", "single bed", "king-size bed")
+    made = []
+    for at, (view, floor, bed) in enumerate(product(VIEWS, FLOORS, beds)):
+        balcony = "It has a balcony. " if at % 2 else "It has no balcony. " if at % 3 == 0 else ""
+        pets = "Pets are welcome." if at % 5 < 3 else "Pets are not allowed."
+        made.append(Chunk(str(at), f"Room {100 + at} on the {floor} floor: {bed}, {view} view. {balcony}{pets}"))
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(made)
+        yield umi
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize(
+    ("question", "wrong"),
+    [
+        ("{} view room without balcony", "a balcony"),
+        ("rooms with {} view that have no balcony", "a balcony"),
+        ("{} view rooms, no balcony", "a balcony"),
+        ("{} view rooms without a double bed on the third floor", "double bed"),
+        ("rooms with {} view but not on the 2nd floor", "second floor"),
+        ("{} view, pets not allowed", "welcome"),
+        ("{} view, pets are welcome", "not allowed"),
+    ],
+)
+def test_a_room_with_what_is_not_wanted_does_not_come_first(rooms, view, question, wrong):
+    texts = [hit.chunk.text for hit in rooms.search(question.format(view), limit=3)]
+    assert not [text for text in texts if wrong in text or f"{view} view" not in text]
+
+
+@pytest.mark.parametrize(
+    ("question", "right"),
+    [
+        ("lamp {} not dimmable", "not dimmable"),
+        ("lamp {} dimmable", ", dimmable"),
+        ("non-toxic lamp {}", "non-toxic"),
+        ("toxic lamp {}", ", toxic"),
+        ("lamp {} not for outdoors", "not for outdoors"),
+        ("lead-free lamp {}", "lead-free"),
+        ("lamp {} without lead", "lead-free"),
+    ],
+)
+def test_a_word_that_only_the_query_or_only_the_text_negates_is_not_found(question, right):
+    each = product(("dimmable", "not dimmable"), ("for outdoors", "not for outdoors"), ("toxic", "non-toxic"), (0, 1))
+    parts = [(*words, ("contains lead", "lead-free")[last]) for *words, last in each]
+    sockets = ("E27", "E14", "GU10")
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(text, text) for a in sockets for text in (f"Lamp, {a}, {', '.join(b)}" for b in parts)])
+        for socket in sockets:
+            found = umi.search(question.format(socket), limit=4).ids
+            assert not [text for text in found if right not in text or socket not in text]
+
+
+@pytest.mark.parametrize("excluded", FIRMS)
+def test_who_other_than_one_names_the_others(excluded):
+    roles = ("nurse", "chef", "accountant")
+    texts = [f"{firm} looks for a {role} in {town}." for firm in FIRMS for role in roles for town in ("York", "Leeds")]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(text, text) for text in texts])
+        for role in roles:
+            found = umi.search(f"who other than {excluded} looks for a {role}?", limit=4).ids
+            assert not [text for text in found if excluded in text or role not in text]
+
+
+def test_a_text_on_a_thing_that_someone_lacks_is_found():
+    texts = [
+        "Returns: without a receipt you get a voucher.",
+        "Returns: bring the shoes in their box.",
+        "Opening hours.",
+    ]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(text, text) for text in texts])
+        for question in ("returns without a receipt", "can I return shoes without a receipt", "returns, no receipt"):
+            assert umi.search(question).ids[0] == texts[0]

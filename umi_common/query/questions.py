@@ -88,6 +88,12 @@ _EXCLUDED = rf"(?P<excluded>(?: (?!{_VERB})(?:\w{{1,2}}\.|[^\s.?!,]+(?:\.\b[^\s.
 _EXCLUSION = re.compile(rf"(?P<kept>{_KEPT}+?),? {EXCEPT.pattern}{_EXCLUDED}", re.IGNORECASE)
 """A query of one sentence that ends in words of `EXCEPT` and at most eight excluded words, none an auxiliary verb. A
 full stop after one or two letters does not end the sentence: "Dr. Lee", "no. 5". A list with commas does not match."""
+_WHO_OTHER = re.compile(
+    rf"(?P<kept>(?:{_PREPOSITION}who|(?:which|what)(?: \w+){{1,2}})) {EXCEPT.pattern}"
+    rf"(?P<excluded>(?-i:(?: [^\W\d_a-z][^\s.?!,]*)+))(?P<rest> {_KEPT}+?)[.?!]*",
+    re.IGNORECASE,
+)
+"""A question that excludes a name behind its first words: "which shops other than Aldi sell it?"."""
 _BE_NOT = r"(?:is|are|was|were)(?:n['\u2019]t| not)"
 _PREPOSITIONS = r"(?:about|at|by|for|from|in|of|on|under|with)"
 _ANY = r"(?:any [^\s,.]+|(?:any|every)(?:one|body|thing|where))"
@@ -106,6 +112,7 @@ _NEGATIONS = [
         (rf"(?:(?!\b{_VERB}){_KEPT})+?", rf"not(?= {_PREPOSITIONS}\b[^?]*$)"),
         (rf"{_SEVERAL}(?:(?!\b{_VERB}){_KEPT})+?", rf"not(?= (?:\w+ed (?:to|by)|{_PREPOSITIONS})\b)"),
         (rf"(?:(?!\b{_VERB}){_KEPT})+,", "not"),
+        (rf"{_SEVERAL}(?:(?!\b{_VERB}){_KEPT})+,", r"no(?! \d)"),
         (rf"(?:(?:(?!\b{_VERB}){_KEPT})*? )?{_ANY}", _BUT),
     )
 ]
@@ -115,6 +122,14 @@ _NEGATIONS = [
 behind it: "file not found", "reports not loading in Safari", "laptop not connected to wifi", "what happens when the
 report does not load in Safari?". Most other queries with "but" contrast two states ("all lights on but engine dead").
 """
+_WITHOUT = re.compile(
+    rf"(?P<kept>(?!(?:how|what|when|why)\b)(?:(?!\b{_VERB}){_KEPT})+?)"
+    r" (?:without|with no|(?:that|which|who) \w+ no)(?! \w+ing \w)"
+    rf"(?P<excluded>(?: (?!{_VERB}|{_PREPOSITIONS}\b)[^\s.?!,]+){{1,8}})(?P<rest> {_PREPOSITIONS} [^.?!,]+)?[.?!]*",
+    re.IGNORECASE,
+)
+"""The same with "without": "rooms without a bath on the third floor". The words behind a preposition are not excluded,
+and neither is what someone wants to avoid: "migrate without losing data", "can I drive without a licence?"."""
 _REQUEST = re.compile(r"(?:could|would|will) (?:you|someone|anyone|somebody|anybody)\b", re.IGNORECASE)
 
 
@@ -171,10 +186,14 @@ def words_around(query: str, questions: Iterable[str]) -> float:
 def exclusion_in(query: str) -> Exclusion | None:
     """The exclusion in a query; None if it excludes nothing.
 
-    The word "without" excludes nothing: texts that answer "returns without a receipt" contain the word "receipt".
+    "Without" is a negation (`negation_in`): texts that answer "returns without a receipt" contain the word "receipt".
     """
     query = _single_spaced(query)
-    found = _EXCLUSION.fullmatch(query) if len(query) <= EXCLUDING_CHARACTERS_MAX else None
+    if len(query) > EXCLUDING_CHARACTERS_MAX:
+        return None
+    if found := _WHO_OTHER.fullmatch(query):
+        return Exclusion(found["kept"] + found["rest"], found["excluded"])
+    found = _EXCLUSION.fullmatch(query)
     if found is None:
         return None
     if _content(found["kept"]):
@@ -184,12 +203,15 @@ def exclusion_in(query: str) -> Exclusion | None:
 
 
 def negation_in(query: str) -> Exclusion | None:
-    """What "not", or "but" behind "any", excludes at the end of a query; None if it excludes nothing."""
+    """What "not", "without", "no" behind a comma, or "but" behind "any", excludes in a query; None: nothing."""
     query = _single_spaced(query)
     if len(query) > EXCLUDING_CHARACTERS_MAX:
         return None
-    found = next(filter(None, (pattern.fullmatch(query) for pattern in _NEGATIONS)), None)
-    return Exclusion(found["kept"], found["excluded"]) if found and _content(found["kept"]) else None
+    found = next(filter(None, (pattern.fullmatch(query) for pattern in (*_NEGATIONS, _WITHOUT))), None)
+    if found is None:
+        return None
+    kept = found["kept"] + (found.groupdict().get("rest") or "")
+    return Exclusion(kept, found["excluded"]) if _content(kept) else None
 
 
 def is_question(query: str) -> bool:

@@ -35,7 +35,9 @@ For the text i of a candidate:
                    words in common, but share the names in them: (Osprey, Freight). Two texts of prose share few pairs.
     asked(i)       the sequence of the query's words in the text, with repetitions: of "Flight from Paris to London",
                    from, Paris, to, London
-    content(i)     the set of the words of asked(i) without function words other than negations: Paris, London
+    content(i)     the set of the words of asked(i) without function words other than negations: Paris, London. It lacks
+                   words that either only the query or only the text negates: "E27 not dimmable", "dimmable, not for
+                   outdoors". Of a negation in the query, only its first word must be negated in the text, too.
     held(i)        content(i); if the query names a period and the text is of it, the period is one more element
     neighbours(i)  the set of the pairs of words that are adjacent in asked(i), at most `REACH` words apart in the text,
                    and adjacent in the query without the words that the text lacks. For the query "from London to
@@ -93,11 +95,15 @@ JOINED = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 """A word with all words that hyphens join to it. Underscores and points do not join words: names in code are compared
 by their parts."""
 NEGATED = re.compile(
-    r"(?:\b(?:not|cannot|no|never|without)|n['\u2019]t)\b"
+    r"\b[^\W_]+(?:-free\b|: (?:no|none)\b(?=\s*(?:[.,;|\n]|$)))|\bnon-[^\W_]+"
+    r"|(?:\b(?:not|cannot|no|never|without)|n['\u2019]t)\b"
     r"(?:(?!\b(?:and|but|so|yet|because|while|although|though)\b)[^.,:;?!\n])*",
     re.IGNORECASE,
 )
-"""A negation with the words that it negates, up to a sign or conjunction: "is not finished | but runs on AWS"."""
+"""A negation with the words that it negates: "nut-free", "Lift: no", "non-toxic"; or up to a sign or conjunction: "is
+not finished | but runs on AWS"."""
+NEGATING = frozenset({"not", "cannot", "no", "never", "without", "t", "free", "none", "non"})
+"""A text without any of these words has no match of `NEGATED`; "t" is of "isn't"."""
 SENTENCE_END = re.compile(r"[.?!;\n]")
 
 
@@ -109,6 +115,13 @@ class AskedWords:
         self.words = frozenset(self.sequence)
         self.content = self.words - all_function_words() | self.words & NEGATIONS
         """The query's words without function words other than negations."""
+        negations = [words_with_numbers(found) for found in NEGATED.findall(query)]
+        self.affirmed = self.content.difference(*negations) - NEGATIONS
+        """The words of `content` that the query does not negate."""
+        can_be_negated = self.content - NEGATIONS - NEGATING
+        first = (next(filter(can_be_negated.__contains__, words), None) for words in negations)
+        self.negated = frozenset(filter(None, first))
+        """The first word of `content` behind each negation of the query."""
         self.joined = frozenset(word for word in joined_in(query) - all_function_words() if not word[0].isdigit())
         """The query's words, without function words and numbers; words joined by hyphens are one word."""
         parts = [word for word in self.joined if "-" not in word]
@@ -130,6 +143,11 @@ class Words:
         self.of_query = query.words.intersection(self.sequence)
         """The query's words in the text."""
         self.content = query.content & self.of_query
+        if not NEGATING.isdisjoint(self.sequence):
+            outside = frozenset(query.read(NEGATED.sub(" ", text)))
+            self.content -= (query.affirmed - outside) | (query.negated & outside)
+        elif query.negated:
+            self.content -= query.negated
         self.held = self.content | {PERIOD} if of_period else self.content
 
     @cached_property
@@ -292,15 +310,21 @@ def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf, onl
     """
     order, texts = best.order, [text[:CHARACTERS_MAX] for text in best.texts]
     wanted, unwanted = (
-        {word: frozenset(terms_of(word)) for word in words_in(text) if word not in all_function_words()}
+        {
+            word: frozenset(terms_of(word))
+            for word in names_in_digits(words_in(text))
+            if word not in all_function_words()
+        }
         for text in (exclusion.kept, exclusion.excluded)
     )
     unwanted |= {word: frozenset([word]) for word in joined_in(exclusion.excluded) if "-" in word}
     if _states_exception([texts[at] for at in order[:CANDIDATES]], unwanted, terms_of):
         return best.ranked
 
+    double = NEGATED.search(exclusion.excluded) is not None  # "rolls, not gluten-free"
+
     def kind_of(text: str) -> _Kind:
-        lacks = unwanted.keys() - _words_held(unwanted, NEGATED.sub(" ", text), terms_of)
+        lacks = unwanted.keys() - _words_held(unwanted, text if double else NEGATED.sub(" ", text), terms_of)
         return frozenset(lacks), frozenset(_words_held(wanted, text, terms_of))
 
     kinds = {at: kind_of(texts[at]) for at in order[:CANDIDATES]}
@@ -349,7 +373,10 @@ def _states_exception(texts: Sequence[str], words: Mapping[str, frozenset[str]],
 
 def _words_held(words: Mapping[str, frozenset[str]], text: str, terms_of: TermsOf) -> set[str]:
     """Of `words`, which has the terms by word, the words that the text holds."""
-    held, lower = words.keys() & words_in(text), text.lower()
+    found = words_in(text)
+    held, lower = words.keys() & found, text.lower()
+    if any(map(str.isdecimal, words)):
+        held |= words.keys() & names_in_digits(found)
     if "-" in text or not text.isascii():
         held |= words.keys() & joined_in(text)
     may_hold = [word for word in words.keys() - held if not text.isascii() or _begun_in(lower, words[word])]
