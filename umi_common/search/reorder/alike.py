@@ -310,17 +310,12 @@ def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf, onl
     """
     order, texts = best.order, [text[:CHARACTERS_MAX] for text in best.texts]
     wanted, unwanted = (
-        {
-            word: frozenset(terms_of(word))
-            for word in names_in_digits(words_in(text))
-            if word not in all_function_words()
-        }
-        for text in (exclusion.kept, exclusion.excluded)
+        {word: frozenset(terms_of(word)) for word in names_in_digits(words)}
+        for words in (_content_words(exclusion.kept), _content_words(exclusion.excluded))
     )
     unwanted |= {word: frozenset([word]) for word in joined_in(exclusion.excluded) if "-" in word}
     if _states_exception([texts[at] for at in order[:CANDIDATES]], unwanted, terms_of):
         return best.ranked
-
     double = NEGATED.search(exclusion.excluded) is not None  # "rolls, not gluten-free"
 
     def kind_of(text: str) -> _Kind:
@@ -362,6 +357,10 @@ def _before_first_passed(
         places = (place for place, other in enumerate(after) if kinds[other] in passed)
         after.insert(next(places, len(after)) if passed else len(after), new)
     return after
+
+
+def _content_words(text: str) -> list[str]:
+    return [word for word in words_in(text) if word not in all_function_words()]
 
 
 def _states_exception(texts: Sequence[str], words: Mapping[str, frozenset[str]], terms_of: TermsOf) -> bool:
