@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import uuid
+from dataclasses import replace
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
@@ -244,3 +245,32 @@ def test_a_chunk_without_id_or_text_is_refused_although_the_column_has_a_gap(fie
 def test_a_decimal_of_up_to_15_digits_is_a_float_with_the_same_digits(value: Decimal):
     stored = Chunk("c", "text", metadata={"k": value}).metadata["k"]
     assert isinstance(stored, float) and Decimal(repr(stored)) == value
+
+
+def test_a_chunk_whose_text_stays_is_written_with_its_stored_vector_and_not_embedded(tmp_path):
+    model, note = CountingEmbedder(HashEmbedder(16)), Chunk("a", "The pear tree.", metadata={"price": 1})
+    with HybridStore.open(tmp_path, embedder=model) as store:
+        store.add([note, Chunk("b", "The fig tree.", search_text="fig")])
+        before = store.vectors(["a", "b"])
+        model.texts.clear()
+        dearer = replace(note, metadata={"price": 2})
+        batch = [dearer, Chunk("c", "The plum tree."), Chunk("b", "A fig tree.", search_text="fig")]
+        assert store.add(batch).added == 3
+        assert model.texts == ["The plum tree."]
+        assert store.get(["a", "b", "c"]) == [batch[0], batch[2], batch[1]]
+        assert np.array_equal(store.vectors(["a", "b"]), before)
+        assert store.verify()
+        store.add([Chunk("a", "The apple tree.")])
+        assert model.texts == ["The plum tree.", "The apple tree."]
+        assert not np.array_equal(store.vectors(["a"])[0], before[0])
+
+
+def test_a_chunk_whose_text_stays_is_embedded_if_it_has_no_vector_and_takes_a_given_vector():
+    model, note = CountingEmbedder(HashEmbedder(4)), Chunk("a", "The pear tree.")
+    with HybridStore.open(embedder=model) as store:
+        store.add([note], vectors=np.zeros((1, 4)))
+        store.add([replace(note, metadata={"seen": True})])
+        assert model.texts == ["The pear tree."]
+        assert store.vectors(["a"]).any()
+        store.add([replace(note, metadata={"seen": False})], vectors=[[0, 0, 0, 2.0]])
+        assert store.vectors(["a"]).tolist() == [[0, 0, 0, 1]]

@@ -36,7 +36,7 @@ from umi_common.stores.batch_checks import checked_directory
 from umi_common.stores.embedded.directory import WriterLock, check_directory, locked_for_writing
 from umi_common.stores.embedded.row_data import RowData, StoreSnapshot
 from umi_common.stores.ledger.acknowledged import MarkFile
-from umi_common.stores.ledger.codec import Entry, Head, encode_vectors, same_content
+from umi_common.stores.ledger.codec import Entry, Head, checked, encode_vectors, same_content
 from umi_common.stores.ledger.file import FILE
 from umi_common.stores.ledger.history import Change
 from umi_common.stores.ledger.ledger import Ledger
@@ -247,6 +247,22 @@ class Core:
             checksums = {entries[at].id: next(encode_vectors(vectors[at : at + 1]))[1] for at in known.values()}
             same = {id: seq for id, seq in same.items() if stored[seq][1] == checksums[id]}
         return same
+
+    def vectors_of_same_texts(self, entries: Sequence[Entry]) -> dict[int, Vectors]:
+        """Index of an entry -> (dim,) the stored vector of its id, for entries whose indexed text is stored already.
+
+        Without vectors of zeros, which stand for missing ones; empty if a row or vector is damaged.
+        """
+        seqs = self.indexes.table.seqs_of([entry.id for entry in entries])
+        known = {seq: at for at, seq in enumerate(seqs) if seq is not None}
+        if not known:
+            return {}
+        try:
+            rows = self.ledger.entries(list(known))
+            same = [seq for seq, row in rows.items() if checked(row).indexed_text == entries[known[seq]].indexed_text]
+            return {known[seq]: vector for seq, vector in self.ledger.vectors_of(same).items() if vector.any()}
+        except LedgerDamaged:
+            return {}
 
     def commit(self, deleted: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:
         """Delete chunks by sequence number, and add n entries with (n, dim) vectors, in the ledger, the file of

@@ -140,7 +140,9 @@ class HybridStore(BaseStore):
         """Insert chunks. A chunk replaces the stored chunk with its id. When the call returns, the write is durable.
 
         Either all valid chunks are written or none. A chunk that is already stored with the same fields and, if
-        `vectors` is given, the same vector, is neither embedded nor written again.
+        `vectors` is given, the same vector, is neither embedded nor written again. A chunk that is stored with other
+        fields but the same text (`search_text`, or `text` if that is None) is written with its stored vector, unless
+        `vectors` is given.
 
         Args:
             chunks: Chunks, or dicts with the fields of a chunk. No two may have the same id.
@@ -164,8 +166,13 @@ class HybridStore(BaseStore):
             report = AddReport(len(todo), len(same), batch.skipped)
             if not todo:
                 return report
+            kept = {} if batch.vectors is not None else core.vectors_of_same_texts([entries[at] for at in todo])
+            new = [at for index, at in enumerate(todo) if index not in kept]
             options = {"config": core.config.embedder, "cache": core.vector_cache, "show_progress": show_progress}
-            made = batch.vectors_of(todo, core.embedder, dim=core.dim, **options)
+            made = batch.vectors_of(new, core.embedder, dim=core.dim, **options)
+            if kept:
+                others = iter(made)
+                made = np.stack([kept[index] if index in kept else next(others) for index in range(len(todo))])
             with core.writing:
                 core.ready_to_write()
                 # Start again if another thread removed or replaced chunks of `same` while the texts were embedded.

@@ -66,6 +66,8 @@ SET_META = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 SEARCH_TEXT_EXISTS = "SELECT 1 FROM pragma_table_info('chunks') WHERE name = 'search_text'"
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata"
 """The columns of an `Entry` but the last, `search_text`, which files of early versions lack."""
+VECTOR_COLUMNS = ("vector", "checksum")
+"""The columns of a vector that `decode_vectors` reads."""
 LOOK_UP_EVERY_ID = """
 SELECT count(*), count(found) FROM (
     SELECT (
@@ -349,6 +351,13 @@ class Ledger:
         """Sequence number -> (digest of the row, checksum of its vector), for the numbers that have a row."""
         rows = self._by_seq("digest, (SELECT checksum FROM vectors WHERE vectors.seq = chunks.seq)", seqs)
         return {seq: (digest, checksum) for seq, digest, checksum in rows}
+
+    def vectors_of(self, seqs: Sequence[int]) -> dict[int, Vectors]:
+        """Sequence number -> (dim,) vector, for the numbers that have a row; raises as `vectors`."""
+        columns = ", ".join(f"(SELECT {name} FROM vectors WHERE vectors.seq = chunks.seq)" for name in VECTOR_COLUMNS)
+        rows = self._by_seq(columns, seqs) if seqs else []
+        vectors = decode_vectors([row[1:] for row in rows]) if rows else ()
+        return {row[0]: vector for row, vector in zip(rows, vectors, strict=True)}
 
     def _by_seq(self, columns: str | None, seqs: Sequence[int]) -> list[Any]:
         """(seq, *columns) of the rows with these sequence numbers; `columns` None: the columns of an `Entry`."""
