@@ -833,3 +833,14 @@ def test_a_line_of_another_label_does_not_hide_the_step_of_a_list():
     with HybridStore.open() as store, DualRetriever(store) as umi:
         store.add(Chunk(*each) for each in texts.items())
         assert umi.search("step 4 of the oil change", now=NOW).ids[-1] == "chapter"
+
+
+@pytest.mark.parametrize(
+    ("text", "begins_part"),
+    [("## Part 2: Cranes", True), ("Part 2 Cranes", True), ("Part 2", True), ("Part 2 of the act names cranes", False)],
+)
+def test_a_line_that_begins_with_label_and_number_is_this_part_unless_it_is_a_sentence(text, begins_part):
+    terms_of = Analyzer(AnalyzerConfig()).terms
+    query = query_pairs("what does part 2 say?", terms_of)
+    g = g_of(query.pairs, [pairs_in_text(text, query.numbers, terms_of)])
+    assert (g.max() > 1.0) == begins_part

@@ -102,6 +102,8 @@ ANY_LABEL = ("",)
 """The word beside the number of a line."""
 LABEL_BEFORE = re.compile(r"(?:\A|\n)[^\w\n§]*(?:§|\w\S*)[^\w\n]*\Z")
 """What stands before a number whose label begins a line."""
+GOES_ON = re.compile(r"\s+[a-zß-ÿ]")
+"""What stands behind the number of a sentence: "Type 2 diabetes is" begins no part of a document."""
 WORD_LENGTH = 100
 """Number of characters that are read on each side of a number to find the word beside it."""
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
@@ -191,6 +193,7 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
             continue
         g = 1.0 - start / len(text)
         begins_line = LABEL_BEFORE.search(text, max(0, start - WORD_LENGTH), start) is not None
+        begins_line = begins_line and GOES_ON.match(text, number.end()) is None
         for pair in _pairs_at(number, terms_of):
             own = g + (begins_line and pair[0] != ANY_LABEL)
             pairs[pair] = max(own, pairs.get(pair, 0.0))
