@@ -356,3 +356,16 @@ def test_the_words_that_stand_alone_are_the_same_in_ascii_and_in_other_texts():
     asked = AskedWords("one pump of floor 19")
     text = "One pump on the first floor, room 19."
     assert Words(text, asked).whole == Words(f"{text} é", asked).whole == {"one", "pump", "floor"}
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("You tried to place an order, and the page says: could not place an order.", {"place", "order"}),
+        ("You tried to place an order, and the page is empty.", {"order"}),
+        ("The page says: could not open an order. You may place it later.", {"order"}),
+    ],
+)
+def test_a_negated_word_of_the_query_must_be_negated_once_in_a_text(text, held):
+    query = AskedWords("it says: could not place my order")
+    assert Words(text, query).content & {"place", "order"} == held

@@ -144,8 +144,9 @@ class Words:
         """The query's words in the text."""
         self.content = query.content & self.of_query
         if not NEGATING.isdisjoint(self.sequence):
+            inside = frozenset(query.read(" ".join(NEGATED.findall(text))))
             outside = frozenset(query.read(NEGATED.sub(" ", text)))
-            self.content -= (query.affirmed - outside) | (query.negated & outside)
+            self.content -= (query.affirmed - outside) | (query.negated - inside)
         elif query.negated:
             self.content -= query.negated
         self.held = self.content | {PERIOD} if of_period else self.content
