@@ -94,14 +94,17 @@ AMOUNT = re.compile(rf"(?!(?:19|20)\d\d$)\d{{4,}}|\d+(?:{BASE_UNITS})")
 JOINED = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 """A word with all words that hyphens join to it. Underscores and points do not join words: names in code are compared
 by their parts."""
-NEGATED = re.compile(
-    r"\b[^\W_]+(?:-free\b|: (?:no|none)\b(?=\s*(?:[.,;|\n]|$)))|\bnon-[^\W_]+"
-    r"|(?:\b(?:not|cannot|no|never|without)|n['\u2019]t)\b"
-    r"(?:(?!\b(?:and|but|so|yet|because|while|although|though)\b)[^.,:;?!\n])*",
-    re.IGNORECASE,
+_NEGATED_BEHIND = (
+    r"\bnon-[^\W_]+|(?:\b(?:not|cannot|no|never|without)|n['\u2019]t)\b"
+    r"(?:(?!\b(?:and|but|so|yet|because|while|although|though)\b)[^.,:;?!\n])*"
 )
-"""A negation with the words that it negates: "nut-free", "Lift: no", "non-toxic"; or up to a sign or conjunction: "is
-not finished | but runs on AWS"."""
+NEGATED_BEHIND = re.compile(f"({_NEGATED_BEHIND})", re.IGNORECASE)
+"""A negation with the words behind it that it negates: "non-toxic"; or up to a sign or conjunction: "is not finished |
+but runs on AWS"."""
+NEGATED = re.compile(
+    rf"(\b[^\W_]+-free\b|\b[^\W_]+: (?:no|none)\b(?=\s*(?:[.,;|\n]|$))|{_NEGATED_BEHIND})", re.IGNORECASE
+)
+"""The same, also with the word before it: "nut-free", "Lift: no"."""
 NEGATING = frozenset({"not", "cannot", "no", "never", "without", "t", "free", "none", "non"})
 """A text without any of these words has no match of `NEGATED`; "t" is of "isn't"."""
 SENTENCE_END = re.compile(r"[.?!;\n]")
@@ -144,9 +147,12 @@ class Words:
         """The query's words in the text."""
         self.content = query.content & self.of_query
         if not NEGATING.isdisjoint(self.sequence):
-            inside = frozenset(query.read(" ".join(NEGATED.findall(text))))
-            outside = frozenset(query.read(NEGATED.sub(" ", text)))
-            self.content -= (query.affirmed - outside) | (query.negated - inside)
+            stated, negated = parted_by_negations(text)
+            inside = frozenset(query.read(negated))
+            lost = query.affirmed & inside
+            if lost:
+                lost = lost.difference(query.read(stated))
+            self.content -= lost | (query.negated - inside)
         elif query.negated:
             self.content -= query.negated
         self.held = self.content | {PERIOD} if of_period else self.content
@@ -221,6 +227,14 @@ def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools |
         return scores[one] >= SCORE * scores[other] and _holds_more(a, b) and _alike(a, b)  # last: it takes the longest
 
     return best.in_order(inserted(best.order, passes))
+
+
+def parted_by_negations(text: str) -> tuple[str, str]:
+    """(what the text states, what it negates): the text without, and in, the matches of `NEGATED`."""
+    lower = text.lower()
+    before = "-free" in lower or ": no" in lower  # else the faster pattern finds the same
+    parts = (NEGATED if before else NEGATED_BEHIND).split(text)
+    return " ".join(parts[::2]), " ".join(parts[1::2])
 
 
 def reader_for(query: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
