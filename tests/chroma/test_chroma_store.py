@@ -102,7 +102,7 @@ def found(store, query, **options):
 
 
 def by_words(store, query, **options):
-    pool = store.recall([Probe(query)], depth=5, now=NOW, **options)
+    pool = store.recall([Probe(query)], depth=5, now=NOW, strategy="text", **options)
     return {id for id, rank in zip(pool.ids, pool.lexical_rank[0], strict=True) if rank}
 
 
