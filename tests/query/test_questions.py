@@ -146,6 +146,7 @@ def test_other_sentences_exclude_nothing(query):
         ("soups that contain no nuts", "soups", " nuts"),
         ("boards, no birch", "boards,", " birch"),
         ("rooms without a bath on the third floor", "rooms on the third floor", " a bath"),
+        ("flights without a stop to Oslo", "flights to Oslo", " a stop"),
     ],
 )
 def test_not_excludes_what_it_names_last(query, kept, excluded):
@@ -176,6 +177,7 @@ def test_not_excludes_what_it_names_last(query, kept, excluded):
         "which plan has no limit on users",
         "say no to plastic",
         "vote of no confidence",
+        "room with no balcony and sea view",
         "no one but me",
     ],
 )

@@ -96,6 +96,7 @@ _WHO_OTHER = re.compile(
 """A question that excludes a name behind its first words: "which shops other than Aldi sell it?"."""
 _BE_NOT = r"(?:is|are|was|were)(?:n['\u2019]t| not)"
 _PREPOSITIONS = r"(?:about|at|by|for|from|in|of|on|under|with)"
+_BEHIND_NOUN = rf"(?:{_PREPOSITIONS}|to|near|between)"
 _ANY = r"(?:any [^\s,.]+|(?:any|every)(?:one|body|thing|where))"
 _BUT = (
     r"(?-i:but)(?! (?:also|for|how|i|if|it|never|no|not|only|still|then|they|to|we|with|without|you)\b)"
@@ -125,11 +126,13 @@ report does not load in Safari?". Most other queries with "but" contrast two sta
 _WITHOUT = re.compile(
     rf"(?P<kept>(?!(?:how|what|when|why)\b)(?:(?!\b{_VERB}){_KEPT})+?)"
     r" (?:without|with no|(?:that|which|who) \w+ no)(?! \w+ing \w)"
-    rf"(?P<excluded>(?: (?!{_VERB}|{_PREPOSITIONS}\b)[^\s.?!,]+){{1,8}})(?P<rest> {_PREPOSITIONS} [^.?!,]+)?[.?!]*",
+    rf"(?P<excluded>(?: (?!{_VERB}|(?:{_BEHIND_NOUN}|and)\b)[^\s.?!,]+){{1,8}})"
+    rf"(?P<rest> {_BEHIND_NOUN} [^.?!,]+)?[.?!]*",
     re.IGNORECASE,
 )
 """The same with "without": "rooms without a bath on the third floor". The words behind a preposition are not excluded,
-and neither is what someone wants to avoid: "migrate without losing data", "can I drive without a licence?"."""
+and neither is what someone wants to avoid: "migrate without losing data", "can I drive without a licence?". Behind
+"and" there may be something wanted: "rooms without a bath and with a sea view"."""
 _REQUEST = re.compile(r"(?:could|would|will) (?:you|someone|anyone|somebody|anybody)\b", re.IGNORECASE)
 
 
