@@ -97,6 +97,7 @@ def test_the_answer_comes_before_a_question_that_holds_some_of_the_querys_words(
         ("which boat is at the lake?", "Lukas: The red boat is at the lake. Shall I bring the other boat?"),
         ("who lives at the lake?", "Lukas: Uncle Karl lives at the lake. Did you know that?"),
         ("is the lake warm?", "Lukas: 22 degrees in the lake!\nAre you coming?"),
+        ("when does the ferry to the lake leave?", "Lukas: Shall we take the ferry to the lake at 9 am?"),
     ],
 )
 def test_a_question_stays_first_if_it_is_sought_or_tells_something_itself(query, question):

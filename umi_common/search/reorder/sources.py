@@ -19,6 +19,7 @@ import numpy as np
 
 from umi_common.pool import NO_POSITION, NO_SOURCE, Ints, Pool
 from umi_common.query.answer_forms import form_asked
+from umi_common.query.frames import QUESTIONING
 from umi_common.query.questions import is_question
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best
@@ -84,6 +85,9 @@ QUESTION = re.compile(r"[?？؟][\s!！\u200d\ufe0f\u2600-\u27bf\U0001f000-\U000
 """Matches the end of a question: a question mark, behind it at most "!" and emoji."""
 SENTENCE_BREAK = re.compile(r"[.!?]\s+|\n")
 """The characters between two sentences of a message."""
+SEEKS_A_FACT = re.compile(rf"\b(?:{'|'.join(sorted(QUESTIONING))})\b", re.IGNORECASE)
+"""A word of a question that its answer replaces. Other questions often tell the fact themselves, and their answers are
+"ok" or "no": "Shall we take the ferry at 9?"."""
 ABOUT_QUESTIONS = re.compile(r"\b(?:ask(?:s|ed|ing)?|questions?)\b", re.IGNORECASE)
 """Words of a query that may look for a question: "who asked about the drill?"."""
 
@@ -332,9 +336,10 @@ def reorder_answers(best: Best, *, query: str, terms_of: TermsOf) -> RankedPool:
     one of them.
 
     A question is mostly found by its words, and its answer is sought. So the answer comes before the question if the
-    query is a question, too, and the question holds some but not all of the query's terms, at least as many in its last
-    sentence as in those before: "We met in Rome. And you?" tells where they met. The terms are those of content words
-    that name no speaker. If the query holds a word of `ABOUT_QUESTIONS`, each answer comes behind its question.
+    query is a question, too, and the chat's question asks who, what, when and the like (`SEEKS_A_FACT`) with some but
+    not all of the query's terms, at least as many in its last sentence as in those before: "We met in Rome. And you?"
+    tells where they met. The terms are those of content words that name no speaker. If the query holds a word of
+    `ABOUT_QUESTIONS`, each answer comes behind its question.
     """
     chunks = best.chunks
     next_of = _with_next(best, QUESTIONS_MAX, rows_after)
@@ -357,10 +362,13 @@ def reorder_answers(best: Best, *, query: str, terms_of: TermsOf) -> RankedPool:
 
 
 def _asks_for(sought: frozenset[str], text: str, terms_of: TermsOf) -> bool:
-    """Whether a text that ends as a question holds some but not all of the terms sought, at least as many in its last
-    sentence as in those before."""
-    *told, asked = [sought.intersection(terms_of(each)) for each in SENTENCE_BREAK.split(QUESTION.sub("", text))]
+    """Whether a text that ends as a question holds, in its last sentence, a word of `SEEKS_A_FACT`, and some but not
+    all of the terms sought, at least as many in this sentence as in those before."""
+    sentences = SENTENCE_BREAK.split(QUESTION.sub("", text))
+    *told, asked = [sought.intersection(terms_of(each)) for each in sentences]
     before = frozenset[str]().union(*told)
+    if SEEKS_A_FACT.search(sentences[-1]) is None:
+        return False
     return len(asked) >= max(1, len(before)) and asked | before != sought
 
 
