@@ -66,7 +66,14 @@ from umi_common.runtime.forks import cached_property
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, Best, inserted
 from umi_common.search.reorder.sources import asks
-from umi_common.search.reorder.words import FIRST_LETTERS, TEXTS_KEPT, TermsOf, with_plain_signs, words_in
+from umi_common.search.reorder.words import (
+    FIRST_LETTERS,
+    TEXTS_KEPT,
+    TermsOf,
+    content_words,
+    with_plain_signs,
+    words_in,
+)
 from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
 from umi_common.stores.lexical.numbers_in_text import BASE_UNITS, in_base_units, with_common_forms
 
@@ -146,15 +153,13 @@ class Words:
         self.of_query = query.words.intersection(self.sequence)
         """The query's words in the text."""
         self.content = query.content & self.of_query
-        if not NEGATING.isdisjoint(self.sequence):
+        if self.content and (query.negated or not NEGATING.isdisjoint(self.sequence)):
             stated, negated = parted_by_negations(text)
             inside = frozenset(query.read(negated))
-            lost = query.affirmed & inside
-            if lost:
-                lost = lost.difference(query.read(stated))
-            self.content -= lost | (query.negated - inside)
-        elif query.negated:
-            self.content -= query.negated
+            only_negated = query.affirmed & inside
+            if only_negated:
+                only_negated = only_negated.difference(query.read(stated))
+            self.content -= only_negated | (query.negated - inside)
         self.held = self.content | {PERIOD} if of_period else self.content
 
     @cached_property
@@ -326,15 +331,16 @@ def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf, onl
     order, texts = best.order, [text[:CHARACTERS_MAX] for text in best.texts]
     wanted, unwanted = (
         {word: frozenset(terms_of(word)) for word in names_in_digits(words)}
-        for words in (_content_words(exclusion.kept), _content_words(exclusion.excluded))
+        for words in (content_words(exclusion.kept), content_words(exclusion.excluded))
     )
     unwanted |= {word: frozenset([word]) for word in joined_in(exclusion.excluded) if "-" in word}
     if _states_exception([texts[at] for at in order[:CANDIDATES]], unwanted, terms_of):
         return best.ranked
-    double = NEGATED.search(exclusion.excluded) is not None  # "rolls, not gluten-free"
+    is_double_negation = NEGATED.search(exclusion.excluded) is not None  # "rolls, not gluten-free"
 
     def kind_of(text: str) -> _Kind:
-        lacks = unwanted.keys() - _words_held(unwanted, text if double else NEGATED.sub(" ", text), terms_of)
+        stated = text if is_double_negation else parted_by_negations(text)[0]
+        lacks = unwanted.keys() - _words_held(unwanted, stated, terms_of)
         return frozenset(lacks), frozenset(_words_held(wanted, text, terms_of))
 
     kinds = {at: kind_of(texts[at]) for at in order[:CANDIDATES]}
@@ -372,10 +378,6 @@ def _before_first_passed(
         places = (place for place, other in enumerate(after) if kinds[other] in passed)
         after.insert(next(places, len(after)) if passed else len(after), new)
     return after
-
-
-def _content_words(text: str) -> list[str]:
-    return [word for word in words_in(text) if word not in all_function_words()]
 
 
 def _states_exception(texts: Sequence[str], words: Mapping[str, frozenset[str]], terms_of: TermsOf) -> bool:

@@ -2,7 +2,7 @@
 
 In: a `RankedPool` and the chunks of its first rows. Out: a `RankedPool` in which these rows may stand in another order.
 `sorted_by` sorts them by new scores, `in_order` takes an order, such as that of the insertion sort `inserted`, and
-`put_behind` moves rows up behind others.
+`put_beside` moves rows up behind or before others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FAR_CANDIDATES = 200
 """Number of best candidates of stages that look for numbers or quotations of the query, which a text may hold although
 its score is low."""
 BEHIND = 0.99
-"""See `Best.put_behind`; near 1, so that other candidates rarely come between the two."""
+"""See `Best.put_beside`; near 1, so that other candidates rarely come between the two."""
 BEFORE = 2.0 - BEHIND
 """The same for a candidate that comes before the other."""
 
@@ -89,7 +89,7 @@ class Best:
         changed[rows] = self.ranked.scores[first]
         return self._changed(rows, changed)
 
-    def put_behind(self, pairs: Iterable[tuple[int, int]], before: Set[int] = frozenset()) -> RankedPool:
+    def put_beside(self, pairs: Iterable[tuple[int, int]], before: Set[int] = frozenset()) -> RankedPool:
         """The ranking with b moved up behind a, for each pair (a, b): it is sorted as if the score of b were
         max(score(b), `BEHIND` * score(a) + (1 - `BEHIND`) * score(b)). The i-th candidate then gets the score of the
         former i-th. The relevance of b is raised to that of a, if it is smaller.
@@ -101,11 +101,11 @@ class Best:
         former, relevance = self.scores, self.ranked.relevance
         scores = np.array(former)
         relevance = None if relevance is None else np.array(relevance)
-        for one, behind in pairs:
-            share = BEFORE if behind in before else BEHIND
-            scores[behind] = max(scores[behind], share * former[one] + (1.0 - share) * former[behind])
+        for one, moved in pairs:
+            share = BEFORE if moved in before else BEHIND
+            scores[moved] = max(scores[moved], share * former[one] + (1.0 - share) * former[moved])
             if relevance is not None:
-                row = self.rows[behind]
+                row = self.rows[moved]
                 relevance[row] = max(relevance[row], relevance[self.rows[one]])
         raised = scores > former
         self.facts["raised"] = int(raised.sum())

@@ -32,8 +32,8 @@ forms of a number are equal:
 For candidate i with score(i) > 0:
 
     final(i) = words.raised(score, g)(i) + words.best_added(score, g, key)(i), after words.earlier_first has changed g
-    g(p, i) = 1 - offset of the number / length of the text, 1 more if the label of p begins a line: "## Part II: Cats"
-        is this part, others mention it; the largest of all pairs p in candidate i; 0 if i does not hold p
+    g(p, i) = 1 - offset of the number / length of the text, 1 more if the label of p begins a line that is no sentence:
+        "## Part II: Cats" is this part, others mention it; the largest of all p in candidate i; 0 if i does not hold p
     key(p) = ramp(x, 0.5, 0.9): 0 up to x = 0.5, 1 from x = 0.9 on, and linear between
     x = of the candidates that do not hold p, the share with the word of p before another number; 0 if the number of p
         stands before its word ("7 days"), because quantities in a question are often not exact
@@ -102,8 +102,8 @@ ANY_LABEL = ("",)
 """The word beside the number of a line."""
 LABEL_BEFORE = re.compile(r"(?:\A|\n)[^\w\n§]*(?:§|\w\S*)[^\w\n]*\Z")
 """What stands before a number whose label begins a line."""
-GOES_ON = re.compile(r"\s+[a-zß-ÿ]")
-"""What stands behind the number of a sentence: "Type 2 diabetes is" begins no part of a document."""
+LOWER_CASE_BEHIND = re.compile(r"\s+[a-zß-ÿ]")
+"""What stands behind such a number in a sentence: "Type 2 diabetes is" begins no part of a document."""
 WORD_LENGTH = 100
 """Number of characters that are read on each side of a number to find the word beside it."""
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
@@ -175,8 +175,8 @@ def reorder_by_number_pairs(best: Best, *, query: QueryPairs, weight: float) -> 
     best.facts.update(pairs=len(query.pairs), held=sum(not query.pairs.isdisjoint(own) for own in held))
     sought = sorted(query.pairs | query.before_any.keys())  # mostly, `before_any` has some of `pairs`
     g = g_of(sought, held)
-    begins_line = g > 1.0  # `earlier_first` reads offsets from g
-    g = earlier_first(g - begins_line, texts) + begins_line
+    begins_part = g > 1.0  # `earlier_first` reads offsets from g
+    g = earlier_first(g - begins_part, texts) + begins_part
     of_pairs = g.compress([pair in query.pairs for pair in sought], axis=1)
     of_keys = g.compress([pair in query.before_any for pair in sought], axis=1)
     added = best_added(best.scores, of_keys, keys_of(query, of_keys, texts))
@@ -192,10 +192,10 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dic
         if PART_OF_A_WORD.search(text, max(0, start - 2), start) and not _ends_a_code(number):
             continue
         g = 1.0 - start / len(text)
-        begins_line = LABEL_BEFORE.search(text, max(0, start - WORD_LENGTH), start) is not None
-        begins_line = begins_line and GOES_ON.match(text, number.end()) is None
+        label = LABEL_BEFORE.search(text, max(0, start - WORD_LENGTH), start)
+        begins_part = label is not None and LOWER_CASE_BEHIND.match(text, number.end()) is None
         for pair in _pairs_at(number, terms_of):
-            own = g + (begins_line and pair[0] != ANY_LABEL)
+            own = g + (begins_part and pair[0] != ANY_LABEL)
             pairs[pair] = max(own, pairs.get(pair, 0.0))
     return pairs
 

@@ -86,8 +86,8 @@ QUESTION = re.compile(r"[?？؟][\s!！\u200d\ufe0f\u2600-\u27bf\U0001f000-\U000
 SENTENCE_BREAK = re.compile(r"[.!?]\s+|\n")
 """The characters between two sentences of a message."""
 SEEKS_A_FACT = re.compile(rf"\b(?:{'|'.join(sorted(QUESTIONING))})\b", re.IGNORECASE)
-"""A word of a question that its answer replaces. Other questions often tell the fact themselves, and their answers are
-"ok" or "no": "Shall we take the ferry at 9?"."""
+"""A word of an English question that its answer replaces. Other questions often tell the fact themselves, and their
+answers are "ok" or "no": "Shall we take the ferry at 9?"."""
 ABOUT_QUESTIONS = re.compile(r"\b(?:ask(?:s|ed|ing)?|questions?)\b", re.IGNORECASE)
 """Words of a query that may look for a question: "who asked about the drill?"."""
 
@@ -278,7 +278,7 @@ def _with_next(
 
 
 def reorder_below_headings(best: Best) -> RankedPool:
-    """The ranking with the chunks below a heading directly behind it (`Best.put_behind`).
+    """The ranking with the chunks below a heading directly behind it (`Best.put_beside`).
 
     A splitter leaves a heading alone in a chunk if the paragraph below it is longer than a chunk. For "where did we
     sleep on day 9?", the heading then matches best, and the text that answers lacks the day:
@@ -301,7 +301,7 @@ def reorder_below_headings(best: Best) -> RankedPool:
         if is_heading(best.chunks[heading], lengths[heading], lengths[first]):
             in_section = takewhile(lambda at: not _may_be_heading(best.chunks[at].text, lengths[at]), others)
             pairs += ((heading, each) for each in (first, *in_section))
-    return best.put_behind(pairs)
+    return best.put_beside(pairs)
 
 
 def is_heading(chunk: Chunk, terms: int, terms_below: int) -> bool:
@@ -324,7 +324,7 @@ def _may_be_heading(text: str, terms: int) -> bool:
 
 
 def reorder_answers(best: Best, *, query: str, terms_of: TermsOf) -> RankedPool:
-    """The ranking with each answer directly behind or before its question (`Best.put_behind`).
+    """The ranking with each answer directly behind or before its question (`Best.put_beside`).
 
     "Sage green, two coats" answers "which paint did you use for the kitchen?" and holds none of its words. The stage
     `neighbours` also raises chunks beside a good one, but changes nothing if adjacent chunks of a corpus are no more
@@ -355,10 +355,10 @@ def reorder_answers(best: Best, *, query: str, terms_of: TermsOf) -> RankedPool:
 
     pairs = [pair for pair in pairs if answers(*pair)]
     if not is_question(query) or ABOUT_QUESTIONS.search(query):
-        return best.put_behind(pairs)
+        return best.put_beside(pairs)
     names = {word for words in named.values() for word in words.split()}
     sought = frozenset(chain.from_iterable(terms_of(word) for word in content_words(query) if word not in names))
-    return best.put_behind(pairs, {after for one, after in pairs if _asks_for(sought, chunks[one].text, terms_of)})
+    return best.put_beside(pairs, {after for one, after in pairs if _asks_for(sought, chunks[one].text, terms_of)})
 
 
 def _asks_for(sought: frozenset[str], text: str, terms_of: TermsOf) -> bool:
