@@ -253,6 +253,7 @@ class TestTheBestHit:
     def test_one_that_is_too_long_and_alone_has_the_whole_budget(self):
         assert bare([self.best], 60).stats.tokens == 60
         assert bare([self.best], 60, per_source_max=40).stats.tokens == 40
+        assert bare([self.best], 200, per_source_max=40).stats.tokens == 40
 
     def test_one_that_fits_is_whole(self):
         context = bare([hit("best", "w " * 55, 0.9, 1), *self.short], 60)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from context_toys import Words, hit, shown, windows
 from hypothesis import given
 from hypothesis import strategies as st
@@ -154,3 +155,9 @@ def test_whatever_the_windows_the_parts_are_slices_of_the_source(cuts, seed):
             not inside or shown == real for inside, shown, real in zip(covered, part.text, expected, strict=True)
         )
         assert all(inside or shown.isspace() for inside, shown in zip(covered, part.text, strict=True))
+
+
+@pytest.mark.parametrize("offset", [-1, 1.0, True, "7"])
+def test_an_offset_that_is_no_index_counts_as_unknown(offset):
+    (part,) = assemble([hit("a", "alpha", start_index=offset)], budget=100, counter=Words()).parts
+    assert part.spans[0].in_source is None  # LangChain's splitters write -1 if they do not find the text

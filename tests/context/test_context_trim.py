@@ -197,3 +197,10 @@ def test_a_window_fits_and_begins_no_later_than_its_passage(text, limit, size, d
 def test_a_window_with_room_for_its_passage_holds_it(text, data):
     first = data.draw(st.integers(0, len(text) - 10))
     assert window_to_fit(text, 25, len, (first, first + 10))[1] >= first + 10
+
+
+def test_the_text_before_a_passage_gives_way_if_it_has_more_tokens_than_its_length_suggests():
+    passage = " ".join(["long" * 5] * 10)
+    text = "x " * 400 + passage + " end" * 50
+    start, end = window_to_fit(text, 20, WORDS, (800, 800 + len(passage)))
+    assert start < 800 and passage in text[start:end] and WORDS(text[start:end]) <= 20

@@ -37,7 +37,6 @@ from umi_common.context.pieces import (
     in_source_order,
     join_of,
     lay_out,
-    may_join,
     part_from,
     pieces_of,
     with_neighbours,
@@ -248,8 +247,7 @@ class Packing:
         text, joined = piece.text, False
         for other in of_source:
             earlier, later = in_source_order([other, piece])
-            found = join_of(earlier, later, self.policy.joiner) if may_join(other, piece) else None
-            if found is not None:
+            if (found := join_of(earlier, later, self.policy.joiner)) is not None:
                 joined, (start, between) = True, found
                 shared = max(0, len(earlier.text) - start)
                 text = text[: max(0, len(text) - shared)] if earlier is piece else between + text[shared:]

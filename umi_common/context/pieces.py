@@ -215,18 +215,6 @@ GAP_MAX = 2
 splitter stripped."""
 
 
-def may_join(one: Piece, other: Piece) -> bool:
-    """Whether `join_of` may join two pieces of one source, in any order; a fast test of positions and offsets only."""
-    positions = one.chunk.position, other.chunk.position
-    if positions[0] is not None and positions[1] is not None and abs(positions[0] - positions[1]) == 1:
-        return True
-    if one.offset is None or other.offset is None:
-        return False
-    one_end = one.offset + len(one.text) - one.head
-    other_end = other.offset + len(other.text) - other.head
-    return max(one.offset, other.offset) - min(one_end, other_end) <= GAP_MAX
-
-
 def join_of(first: Piece, second: Piece, joiner: str) -> tuple[int, str] | None:
     """How to join `second` to `first`, which precedes it in the source; None: they cannot be joined.
 

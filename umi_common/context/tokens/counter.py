@@ -50,13 +50,11 @@ class Counter:
         """Number of tokens by a hash of the text; the hash is shorter than the text."""
 
     def count(self, text: str) -> int:
-        """The number of tokens of `text`, from the cache if the text was counted before; 0 for the empty text.
+        """The number of tokens of `text`, from the cache if the text was counted before.
 
         Raises:
             ConfigError: If the counting function raises, or returns neither tokens nor a whole number >= 0.
         """
-        if not text:
-            return 0
         key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         counts = self._counts.get([key])
         if not counts:
