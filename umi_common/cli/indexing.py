@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from umi_common.cli.options import DEFAULT_STORE, ConfigOption, JsonOption, StoreOption, print_json, quoted, with_count
+from umi_common.cli.options import DEFAULT_STORE, ConfigOption, JsonOption, StoreOption, print_json, quoted
 from umi_common.config import UmiConfig
-from umi_common.explain import one_line
+from umi_common.explain import one_line, with_count
 
 if TYPE_CHECKING:
     from umi_common.files import Report

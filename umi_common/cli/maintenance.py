@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.filesize import decimal
 
-from umi_common.cli.options import (
-    DEFAULT_STORE,
-    JsonOption,
-    StoreOption,
-    opened_without_model,
-    print_json,
-    quoted,
-    with_count,
-)
+from umi_common.cli.options import DEFAULT_STORE, JsonOption, StoreOption, opened_without_model, print_json, quoted
+from umi_common.explain import with_count
 
 FullOption = Annotated[
     bool, typer.Option("--full", help="Compare the terms of all chunks with the lexical index, not only of 1,000.")

@@ -150,8 +150,3 @@ def print_json(value: Mapping[str, Any]) -> None:
     """Print a JSON object on one line; values of types that JSON lacks are converted to strings."""
     utf8 = str(getattr(sys.stdout, "encoding", "")).lower() == "utf-8"
     typer.echo(json.dumps(value, ensure_ascii=not utf8, default=str))
-
-
-def with_count(count: int, noun: str) -> str:
-    """A count in words: "1 file", "2 files", "1,200 files"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -23,7 +23,7 @@ from umi_common.cli.options import (
     where_of,
 )
 from umi_common.context.budget import AssembledContext
-from umi_common.explain import hit_count, one_line, to_text, visible
+from umi_common.explain import one_line, to_text, visible, with_count
 from umi_common.filters.tree import shown
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.frameworks.tools import tool_window
@@ -61,8 +61,9 @@ def search(
 ) -> None:
     """Find passages and show why each was found."""
     with opened_retriever(store, config) as umi:
-        result = umi.search(query, limit=limit, where=where_of(where), time_range=tool_window(start, end))
-        _print_why_nothing(umi, result, where, dated=bool(start or end))
+        asked = _conditions(where, start, end)
+        result = umi.search(query, limit=limit, **asked)
+        _print_why_nothing(umi, result, **asked)
     if json:
         print_json(as_data(result))
     elif result:
@@ -86,15 +87,16 @@ def explain(
 ) -> None:
     """Show how a result was computed: every rank, chunks left out, durations, and the context that `umi ask` packs."""
     with opened_retriever(store, config) as umi:
-        result = umi.search(query, limit=limit, where=where_of(where), time_range=tool_window(start, end))
-        _print_why_nothing(umi, result, where, dated=bool(start or end))
-        packed = umi.get_context(query, budget=tokens, where=where_of(where), time_range=tool_window(start, end))
+        asked = _conditions(where, start, end)
+        result = umi.search(query, limit=limit, **asked)
+        _print_why_nothing(umi, result, **asked)
+        packed = umi.get_context(query, budget=tokens, **asked)
     if html is not None:
         result.explain(html, context=packed)
     if json:
         print_json({**as_data(result), **_context_data(packed), "html": None if html is None else str(html)})
     elif html is not None:
-        typer.echo(f"{hit_count(result)}; open {html} in a browser")
+        typer.echo(f"{with_count(len(result), 'hit')}; open {html} in a browser")
     else:
         typer.echo(to_text(result, emphasis=BOLD, full=True))
         typer.echo(f"  context: {packed.stats.tokens} of {tokens} tokens in {len(packed)} parts; --html FILE shows it")
@@ -113,8 +115,9 @@ def ask(
 ) -> None:
     """Print a prompt with the best passages that fit. umi asks no LLM: pipe the prompt into yours."""
     with opened_retriever(store, config) as umi:
-        packed = umi.get_context(query, budget=tokens, where=where_of(where), time_range=tool_window(start, end))
-        _print_why_nothing(umi, packed, where, dated=bool(start or end))
+        asked = _conditions(where, start, end)
+        packed = umi.get_context(query, budget=tokens, **asked)
+        _print_why_nothing(umi, packed, **asked)
     if json:
         print_json({"query": query, **_context_data(packed), "degraded": [asdict(loss) for loss in packed.degraded]})
         return
@@ -125,19 +128,23 @@ def ask(
         typer.echo(f"umi: {NOTHING_FOUND}", err=True)
 
 
+def _conditions(where: list[str] | None, start: str | None, end: str | None) -> dict[str, Any]:
+    """The options of a search that --where, --start and --end state."""
+    return {"where": where_of(where), "time_range": tool_window(start, end)}
+
+
 def _print_why_nothing(
-    umi: DualRetriever, found: SearchResult | AssembledContext, where: list[str] | None, *, dated: bool
+    umi: DualRetriever, found: SearchResult | AssembledContext, where: dict[str, Any] | None, time_range: object
 ) -> None:
     """If nothing was found, print which keys and values of the filter no chunk has, and if no chunk has a time although
-    the search had a time range (`dated`)."""
+    the search had a time range."""
     if found:  # true if it holds a passage
         return
     store: HybridStore = umi.store  # type: ignore[assignment]
-    asked = where_of(where)
-    lines = [f"the key {shown(key)} of --where; check its spelling" for key in store.unknown_keys(asked)]
-    for key, text, similar in store.similar_texts(asked):
+    lines = [f"the key {shown(key)} of --where; check its spelling" for key in store.unknown_keys(where)]
+    for key, text, similar in store.similar_texts(where):
         lines.append(f"{key}={shown(text)}; did you mean {' or '.join(map(shown, similar))}?")
-    if dated and not store.listing(window=TimeRange()).passing.any():
+    if time_range is not None and not store.listing(window=TimeRange()).passing.any():
         lines.append("a time, so --start and --end leave out all; search without them")
     for line in lines:
         typer.echo(f"umi: no chunk of the store has {one_line(line)}", err=True)

@@ -28,7 +28,7 @@ from umi_common.evaluation.datasets import Dataset, Query, judged_datasets
 from umi_common.evaluation.metrics import default_metrics, diversity, duplication, latency, score_rankings
 from umi_common.evaluation.significance import Difference, Estimate, bootstrap_mean, holm, paired_randomisation
 from umi_common.evaluation.systems import Answer, EmbedderChoice, Stores, System, UmiSystem, open_system, settings_of
-from umi_common.explain import tables_to_html
+from umi_common.explain import tables_to_html, with_count
 from umi_common.progress import progress_bar
 from umi_common.search.request import LIMIT_MAX
 
@@ -408,7 +408,7 @@ class SystemComparison:
                 values = [f"{_measured(row.metrics, metric).mean:.3f}" for metric in columns]
                 calls = "-" if row.llm_calls is None else f"{row.llm_calls:.2f}"
                 body.append([row.system, *values, f"{row.latency['p50']:.1f}", calls])
-            tables.append((f"{name}: {queries} queries, {groups} group{'s' if groups > 1 else ''}", header, body))
+            tables.append((f"{name}: {queries} queries, {with_count(groups, 'group')}", header, body))
         return tables
 
     def _repr_html_(self) -> str:

@@ -11,11 +11,10 @@ flow       the rank-flow picture of the page
 from umi_common.explain.notebook import context_to_html, tables_to_html, to_frame, to_html
 from umi_common.explain.page import to_page
 from umi_common.explain.reasons import reasons, to_text
-from umi_common.explain.texts import hit_count, one_line, snippet, visible
+from umi_common.explain.texts import one_line, snippet, visible, with_count
 
 __all__ = [
     "context_to_html",
-    "hit_count",
     "one_line",
     "reasons",
     "snippet",
@@ -25,4 +24,5 @@ __all__ = [
     "to_page",
     "to_text",
     "visible",
+    "with_count",
 ]

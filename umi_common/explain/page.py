@@ -19,7 +19,7 @@ from umi_common.explain import notebook as bars
 from umi_common.explain.flow import HITS_SHOWN, flow_picture
 from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import FINAL, MEASURES, Step, facts_in_words, in_words, rank_path, steps
-from umi_common.explain.texts import escaped, hit_count
+from umi_common.explain.texts import escaped, with_count
 from umi_common.frameworks.records import METADATA_ALONE, to_metadata
 from umi_common.types import Hit, SearchResult
 
@@ -76,7 +76,7 @@ def to_page(
 
 def _body(result: SearchResult, context: AssembledContext | None) -> str:
     words = QueryWords.of(result)
-    facts = [hit_count(result), escaped(result.mode), _times(result)]
+    facts = [with_count(len(result), "hit"), escaped(result.mode), _times(result)]
     facts.append("deep search" if result.deep_search_used else "no deep search")
     left_out = _section("out", "Left out, and why", bars.left_out(result)) if result.suppressed else ""
     return (

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from umi_common.explain.marking import QueryWords, excerpt, marked
-from umi_common.explain.texts import hit_count, one_line, place
+from umi_common.explain.texts import one_line, place, with_count
 from umi_common.types import Hit, SearchResult, Signal, Stage
 
 MEASURES = {"lexical": "BM25", "dense": "cosine"}
@@ -134,7 +134,7 @@ def to_text(result: SearchResult, *, emphasis: tuple[str, str] = ("", ""), full:
             and facts of each stage.
     """
     words = QueryWords.of(result)
-    lines = [f"{hit_count(result)}, {result.mode}, {result.trace.milliseconds:.1f} ms"]
+    lines = [f"{with_count(len(result), 'hit')}, {result.mode}, {result.trace.milliseconds:.1f} ms"]
     if result.hits and result.answerable is False:
         best = max(hit.relevance or 0.0 for hit in result)
         lines.append(f"  none is likely to answer the query: the best relevance is {best:.2f}, of 0 to 1")

@@ -1,8 +1,7 @@
 """Short forms of untrusted texts for people.
 
 Safe in a terminal, because control characters are replaced: `visible` and `one_line`. Safe in HTML, too: `escaped`. Not
-safe by themselves: `snippet` and `place`, whose results the caller passes to one of these functions. `hit_count` holds
-no text of a store.
+safe by themselves: `snippet` and `place`, whose results the caller passes to one of these functions.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import re
 from html import escape
 
-from umi_common.types import Chunk, SearchResult
+from umi_common.types import Chunk
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")
 """Matches a character that is replaced: control characters except tab and line feed, the line and paragraph separators
@@ -45,9 +44,9 @@ def snippet(text: str, characters: int = 160) -> str:
     return (cut.rsplit(" ", 1)[0] if " " in cut[characters // 2 :] else cut) + " …"
 
 
-def hit_count(result: SearchResult) -> str:
-    """The number of hits in words: "1 hit", "3 hits"."""
-    return "1 hit" if len(result) == 1 else f"{len(result)} hits"
+def with_count(count: int, noun: str) -> str:
+    """A count in words: "1 file", "2 files", "1,200 files"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def place(chunk: Chunk) -> list[str]:
