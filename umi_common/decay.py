@@ -64,8 +64,13 @@ def decay(scores: Floats, age_hours: Floats, *, rate: float, floor: float) -> Fl
     return weighted(scores, decay_factors(age_hours, rate=rate, floor=floor))
 
 
+def factors_of(settings: DecayConfig, age_hours: Floats) -> Floats | None:
+    """(n,) decay factors for chunks of these ages (n,), in hours; None: decay is off."""
+    if settings.half_life_hours is None:
+        return None
+    return decay_factors(age_hours, rate=rate_of(settings.half_life_hours), floor=settings.floor)
+
+
 def apply(pool: Pool, scores: Floats, settings: DecayConfig, facts: dict[str, object]) -> Floats:
     """(n,) scores of the pool after decay; unchanged without a half-life."""
-    if settings.half_life_hours is None:
-        return scores
-    return decay(scores, pool.age_hours, rate=rate_of(settings.half_life_hours), floor=settings.floor)
+    return weighted(scores, factors_of(settings, pool.age_hours))

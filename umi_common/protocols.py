@@ -13,7 +13,7 @@ from inspect import Parameter, signature
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from umi_common.config import DecayConfig, LexicalConfig, RecallConfig
-from umi_common.decay import decay_factors, rate_of
+from umi_common.decay import factors_of
 from umi_common.filters import Filter, Where, matches
 from umi_common.pool import Floats, Pool, Vectors
 from umi_common.types import Chunk, Stage, TimeRange, age_in_hours
@@ -142,10 +142,7 @@ class RecallRequest:
 
     def decay_weights(self, age_hours: Floats) -> Floats | None:
         """(n,) decay factors for chunks of these ages (n,), in hours; None: decay is off."""
-        half_life = self.decay.half_life_hours
-        if half_life is None:
-            return None
-        return decay_factors(age_hours, rate=rate_of(half_life), floor=self.decay.floor)
+        return factors_of(self.decay, age_hours)
 
     def probe_ids(self) -> list[str]:
         """The `ids` of all probes: the pool must hold these chunks."""
