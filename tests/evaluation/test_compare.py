@@ -124,6 +124,39 @@ def test_failures_name_missed_documents_and_their_ranks_in_other_systems(run):
     assert missed[0].text == "ships sink"
 
 
+def test_ranks_elsewhere_are_those_in_the_same_group(run):
+    datasets = [toy("one"), toy("two")]
+    systems = {"none": nothing, "half": lambda each: by_words(each) if each.group == "one" else nothing(each)}
+    missed = run(systems, datasets, ks=(5,)).failures("none")
+    assert [(f.group, f.id, f.elsewhere["half"]) for f in missed] == [
+        *(("one", "a", 1), ("one", "b", 2), ("one", "d", 2)),
+        *(("two", "a", None), ("two", "b", None), ("two", "d", None)),
+    ]
+
+
+def test_each_set_has_a_table_of_its_own_rows(run):
+    datasets = [toy("x", name="first"), toy("x", name="second")]
+    systems = {"half": lambda each: by_words(each) if each.name == "first" else nothing(each)}
+    first, second = str(run(systems, datasets, ks=(5,))).split("\n\n")
+    assert [table.splitlines()[1].split()[1] for table in (first, second)] == ["recall@5", "recall@5"]
+    assert [[line.split()[:2] for line in table.splitlines()[2:]] for table in (first, second)] == [
+        [["half", "1.000"]],
+        [["half", "0.000"]],
+    ]
+
+
+def test_the_llm_calls_are_unknown_if_those_of_one_query_are(run):
+    stated = {"q1": 2, "q2": None}
+    comparison = run({"mine": lambda dataset: lambda query, k: Answer(("a",), llm_calls=stated[query.id])})
+    assert comparison.row("mine").llm_calls is None
+
+
+def test_queries_without_a_category_are_a_category_of_their_own(run):
+    dataset = toy()
+    queries = (replace(dataset.queries[0], metadata={}), *dataset.queries[1:])
+    assert list(run({"mine": by_words}, replace(dataset, queries=queries)).by_category("mine", "mrr@10")) == ["", "2"]
+
+
 def test_a_document_twice_counts_once_at_its_better_rank(run):
     comparison = run({"echo": lambda dataset: lambda query, k: ["x", "x", "b"]}, ks=(2,))
     assert comparison.value("echo", "mrr@2") == pytest.approx((1 / 2 + 0) / 2)

@@ -162,6 +162,8 @@ def test_an_id_twice_is_refused_in_code_as_well():
     chunk = toy().chunks[0]
     with pytest.raises(DatasetError, match="document 'a' occurs twice"):
         Dataset("set", "group", (chunk, chunk), (), {})
+    with pytest.raises(DatasetError, match="query 'q1' occurs twice"):
+        Dataset("set", "group", (chunk,), (Query("q1", "cat"), Query("q1", "dog")), {})
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,11 @@ def test_map_averages_precision_at_each_relevant_document():
     assert measured("map@10", ["a", "x", "b"]) == pytest.approx((1 / 1 + 2 / 3 + 0) / 3)
 
 
+def test_a_metric_without_a_cut_off_counts_the_whole_list():
+    found = [f"x{rank}" for rank in range(1, 150)]
+    assert measured("map", [*found, "a"], {"q": {"a": 1}}) == pytest.approx(1 / 150)
+
+
 def test_an_empty_list_and_a_missing_one_score_zero():
     grades = {"q": {"a": 1}, "lost": {"a": 1}}
     scores = score_rankings(grades, {"q": []}, ["ndcg@10", "mrr@10"])
@@ -88,7 +93,7 @@ def test_the_error_names_the_metrics_that_need_no_cut_off():
     assert [parse_metric(name) for name in ("mrr", "ndcg", "map")] == [("mrr", None), ("ndcg", None), ("map", None)]
 
 
-@pytest.mark.parametrize("judged", [{"a": 0.5}, {"a": "1"}, ["a"]])
+@pytest.mark.parametrize("judged", [{"a": 0.5}, {"a": "1"}, {"a": None}, ["a"]])
 def test_a_grade_that_is_no_whole_number_is_refused_and_not_scored_0(judged):
     with pytest.raises(DatasetError, match=r"query 'q' is judged by .*expected a whole number by document id"):
         score_rankings({"q": judged}, {"q": ["a"]}, ["mrr@10"])

@@ -25,6 +25,10 @@ def test_no_group_is_on_both_sides_and_none_is_lost():
     assert sorted(groups(train) + groups(test)) == groups(GROUPS)
 
 
+def test_a_small_share_holds_out_one_group():
+    assert len(split_by_group(GROUPS, test_share=0.01)[1]) == 1
+
+
 def test_the_seed_decides_the_split():
     assert groups(split_by_group(GROUPS, seed=1)[1]) == groups(split_by_group(GROUPS, seed=1)[1])
     assert len({tuple(groups(split_by_group(GROUPS, seed=seed)[1])) for seed in range(5)}) > 1
@@ -64,6 +68,7 @@ def test_random_draws_are_seeded_and_stay_inside():
     draws = list(_candidates(space, "random", 20, 7))
     assert draws == list(_candidates(space, "random", 20, 7)) != list(_candidates(space, "random", 20, 8))
     assert all(1.0 <= settings["lexical.k1"] <= 2.0 for settings in draws)
+    assert len(list(_candidates(space, "random", None, 7))) == 30
 
 
 def test_random_draws_of_a_setting_that_is_a_whole_number_are_whole_and_reach_both_ends():
@@ -77,6 +82,16 @@ def test_random_draws_of_a_setting_that_is_a_whole_number_are_whole_and_reach_bo
 def test_a_metric_that_needs_more_hits_than_a_search_returns_is_refused_before_anything_is_searched():
     with pytest.raises(ConfigError, match="recall@200 needs 200 hits; a search returns at most 100"):
         tune(GROUPS, {"lexical.k1": [1.0]}, metric="recall@200", embedder=pytest.fail, show_progress=False)
+
+
+def test_a_metric_of_the_whole_list_can_be_tuned():
+    tuning = tune(GROUPS, {"lexical.k1": [1.0]}, metric="map", show_progress=False)
+    assert tuning.history[0].score == compare({"umi": UmiConfig()}, GROUPS, show_progress=False).value("umi", "map@10")
+
+
+def test_a_base_that_is_no_configuration_is_refused():
+    with pytest.raises(ConfigError, match="config is dict; expected UmiConfig"):
+        tune(GROUPS, {"lexical.k1": [1.0]}, base={"lexical": {"k1": 1.0}}, show_progress=False)
 
 
 def test_without_ir_measures_nothing_is_searched(monkeypatch):

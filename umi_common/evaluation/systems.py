@@ -104,9 +104,8 @@ def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> 
         store, config = stores.open(dataset, system.config), system.config
         retriever = DualRetriever(store, rewriter=system.rewriter, reranker=system.reranker, config=config)
         return _search_by_umi(retriever, system.strategy)
-    of_retriever = None if isinstance(system, type) else _search_by_retriever(name, system)
-    if of_retriever is not None:
-        return of_retriever
+    if not isinstance(system, type) and (search := _search_by_retriever(name, system)) is not None:
+        return search
     if not callable(system):
         raise ConfigError(
             f"system {name!r} is {type(system).__name__}; expected a UmiConfig, a UmiSystem or a function of a "
@@ -120,20 +119,19 @@ def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> 
             f"system {name!r} failed when it was built for {dataset.name}/{dataset.group}: "
             f"{type(error).__name__}: {error}"
         ) from error
-    of_retriever = _search_by_retriever(name, built)
-    if of_retriever is not None:
-        return of_retriever
+    if (search := _search_by_retriever(name, built)) is not None:
+        return search
     if not callable(built):
         raise ConfigError(
             f"system {name!r} built a {type(built).__name__}; expected a function (query, k) -> ids, a LangChain "
             "retriever, a LlamaIndex retriever or a DualRetriever"
         )
 
-    def search(query: Query, k: int) -> Answer:
+    def answer(query: Query, k: int) -> Answer:
         found = built(query, k)
         return replace(found, ids=_cut(found.ids, k)) if isinstance(found, Answer) else Answer(_cut(found, k))
 
-    return search
+    return answer
 
 
 def _takes_embedder(factory: Callable[..., Any]) -> bool:
@@ -148,7 +146,7 @@ def _takes_embedder(factory: Callable[..., Any]) -> bool:
 
 def _search_by_retriever(name: str, retriever: Any) -> Search | None:
     """The search function of a retriever; None if the object is no retriever."""
-    if hasattr(retriever, "search") and hasattr(retriever, "reconfigure"):
+    if hasattr(retriever, "reconfigure"):
         return _search_by_umi(retriever, "hybrid")
     if hasattr(retriever, "invoke"):
         return lambda query, k: Answer(_cut((_document_id(name, item) for item in retriever.invoke(query.text)), k))

@@ -153,8 +153,6 @@ class IngestCheckpoint:
         Args:
             files: (source, keys of all parts, stamp) of each file.
         """
-        if not files:
-            return
         with self._writing() as db:
             for source, keys, stamp in files:
                 present = set(keys)

@@ -15,14 +15,7 @@ from pathlib import Path
 from umi_common.errors import EmbedderError, FileUnreadable, InputError, MissingExtra
 from umi_common.files.readers.chunks import FILE_KEY, RECORD_ENDINGS, RULES_VERSION, FileChunks, chunks_in, is_of_file
 from umi_common.files.readers.pdf import PdfProcess
-from umi_common.files.readers.reading import (
-    ReadLimits,
-    file_errors,
-    open_regular,
-    read_all,
-    read_some,
-    too_large,
-)
+from umi_common.files.readers.reading import ReadLimits, file_errors, open_regular, read_all, read_some, too_large
 from umi_common.files.report import Problem
 from umi_common.filters import parse_filter
 from umi_common.protocols import Embedder, Store, pages

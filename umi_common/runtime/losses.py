@@ -35,16 +35,7 @@ ADVICE = {
     "reranker": "Check its key and network; it must give one finite score for each text.",
 }
 """Advice to the user in a warning, by the name of the failed part."""
-BUGS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    NameError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
+BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
 """Types of errors that a mistake in a program raises; services and disks mostly raise others. A UmiError is no bug,
 although some classes of UmiError are also ValueErrors."""
 FRAMES_MAX = 20
