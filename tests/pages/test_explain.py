@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from dataclasses import replace
+from datetime import datetime, timezone
 from html.parser import HTMLParser
 
 import pytest
@@ -24,7 +25,7 @@ from umi_common.explain.texts import visible
 from umi_common.retriever import DualRetriever
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.lexical.analyzer import Analyzer
-from umi_common.types import Chunk, Degradation, Hit, SearchResult, Signal, Suppressed
+from umi_common.types import Chunk, Degradation, Hit, SearchResult, Signal, Stage, Suppressed, Trace
 
 ENGLISH = Analyzer(AnalyzerConfig()).terms
 ACTING = "\x1b\x07\x00\u202e\u2066\u0085"
@@ -77,6 +78,43 @@ def test_an_excerpt_begins_a_little_before_a_word_that_comes_late():
     assert len(shown) <= 104
 
 
+def test_an_excerpt_begins_with_the_text_if_a_word_comes_early_and_is_the_whole_of_a_short_text():
+    assert excerpt("the boiler " + "filler " * 100, words_of("boiler"), 100).startswith("the boiler filler")
+    assert excerpt("filler " * 12 + "the\nboiler", words_of("boiler"), 100) == "filler " * 12 + "the boiler"
+
+
+def test_the_text_says_where_a_hit_is_from_unless_its_id_does():
+    facts = {"page": 4, "last_page": 5, "section": "Roof"}
+    time = datetime(2024, 1, 2, 9, 30, tzinfo=timezone.utc)
+    chunk = Chunk("c1", "It leaks.", source="house.md", position=3, metadata=facts, event_time=time)
+    for each, where in (
+        (chunk, "c1  [house.md · position 3 · page 4–5 · Roof · 02 Jan 2024 09:30 UTC]"),
+        (replace(chunk, id="house.md#3"), "house.md#3  [page 4–5 · Roof · 02 Jan 2024 09:30 UTC]"),
+    ):
+        assert to_text(SearchResult((Hit(each, 1.0, 1),), "roof")).splitlines()[1].endswith(where)
+
+
+def test_the_text_says_that_no_hit_is_an_answer_and_how_many_chunks_were_left_out():
+    gone = (Suppressed("c2", "mmr"),)
+    shown = to_text(SearchResult((replace(hit(), relevance=0.02),), "who", answerable=False, suppressed=gone))
+    assert "none is likely to answer the query: the best relevance is 0.02" in shown
+    assert "left out: 1 (result.suppressed says why)" in shown
+
+
+def test_the_full_text_has_every_rank_and_the_facts_of_each_stage():
+    trace = Trace((Stage("recall", 1.25, {"dense_engine": "exact", "share": 0.12345, "rows": (3, 4)}),))
+    shown = to_text(SearchResult((hit(ranks={"fused": 2, "decay": 1}),), "who", trace=trace), full=True)
+    assert "fused #2 → decay #1 → final #1" in shown
+    assert "dense engine: exact; share: 0.123; rows: 3, 4" in shown
+
+
+def test_the_page_links_the_hits_that_a_query_ranked_in_the_first_ten():
+    tenth, next_one = (hit(rank, signals=[Signal("lexical", 0, rank + 9, 1.0)]) for rank in (1, 2))
+    page = to_page(SearchResult((tenth, next_one), "who"))
+    assert page.count("<td><a href='#hit-1'>#1</a></td>") == 2 and "<td><a href='#hit-2'>" not in page
+    assert "Whole text" not in page
+
+
 @pytest.mark.parametrize(
     "query, text, expected",
     [
@@ -89,6 +127,7 @@ def test_an_excerpt_begins_a_little_before_a_word_that_comes_late():
         ("ac12", "AC-12, ac 13", "<mark>AC</mark>-<mark>12</mark>, <mark>ac</mark> 13"),
         ("Acme's", "Acme’s acme", "<mark>Acme</mark>’s <mark>acme</mark>"),
         ("don", "I don't, Don", "I don&#x27;t, <mark>Don</mark>"),
+        ("USA", "the U.S.A. budget", "the <mark>U.S.A</mark>. budget"),
         ("for wait_for", "wait for it", "<mark>wait</mark> for it"),
         ("b", "<b>b</b>", "&lt;<mark>b</mark>&gt;<mark>b</mark>&lt;/<mark>b</mark>&gt;"),
     ],
