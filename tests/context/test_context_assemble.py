@@ -74,6 +74,13 @@ def test_chunks_without_a_source_are_sources_of_their_own():
     assert bare(found, 100, per_source_max=4).ids == ["a", "b"]
 
 
+def test_a_chunk_of_which_no_character_fits_its_cap_is_dropped():
+    budget = TokenBudget(max_total=100, per_chunk_max=3)
+    policy = AssemblyPolicy(format="{text}", citation="")
+    context = assemble(hits("🙂🙂", "ok"), budget=budget, policy=policy, counter=lambda text: len(text.encode()))
+    assert context.ids == ["b"] and [(drop.id, drop.reason) for drop in context.stats.dropped] == [("a", "chunk")]
+
+
 def test_a_chunk_over_its_cap_is_cut_after_a_sentence():
     context = bare(hits("One two three. Four five six seven."), 100, per_chunk_max=5)
     assert context.text == "One two three."
@@ -356,6 +363,13 @@ def test_a_chunk_cut_inside_the_repeated_head_of_its_table_shows_no_character_of
     (part,) = bare([table], 2).parts
     (span,) = part.spans
     assert (part.text, span.at, span.in_source) == ("| name", len("| name"), (100, 100))
+
+
+def test_the_span_of_a_whole_chunk_begins_behind_the_repeated_head_of_its_table():
+    table = hit("a", "| name | price |\nroof 12", source="s", start_index=100, table_head=17)
+    (part,) = bare([table], 100).parts
+    (span,) = part.spans
+    assert (part.text[span.at :], span.start, span.end, span.in_source) == ("roof 12", 17, 24, (100, 107))
 
 
 def test_a_text_shown_from_its_middle_is_not_joined_to_the_one_before_it():

@@ -13,7 +13,8 @@ from umi_common.errors import BudgetError, ConfigError
 
 
 @pytest.mark.parametrize(
-    "caps", [{"max_total": 0}, {"per_source_max": -1}, {"per_chunk_max": 1.5}, {"reserves": {"a": -1}}]
+    "caps",
+    [{"max_total": 0}, {"max_total": True}, {"per_source_max": -1}, {"per_chunk_max": 1.5}, {"reserves": {"a": -1}}],
 )
 def test_a_budget_that_makes_no_sense_is_refused_and_the_field_named(caps):
     with pytest.raises(ConfigError, match=next(iter(caps))):
@@ -47,6 +48,7 @@ def test_reserves_that_leave_nothing_are_an_error():
         {"format": "{text} {nonsense}"},
         {"citation": "{text}"},
         {"neighbours": 11},
+        {"neighbours": "2"},
         {"kinds": "code"},
         {"kinds": 3},
         {"offset_keys": None},

@@ -165,8 +165,6 @@ def with_neighbours(
     Args:
         around: By id of a hit: consecutive chunks of its source, the hit included.
     """
-    if not policy.neighbours:
-        return list(pieces)
     best: dict[str, Piece] = {piece.chunk.id: piece for piece in pieces}
     for piece in (piece for piece in pieces if piece.value >= STRONG):
         source = around.get(piece.chunk.id, ())
@@ -275,14 +273,13 @@ def stitched(pieces: Iterable[Piece], joiner: str) -> list[Stretch]:
 
 
 def in_source_order(pieces: Sequence[Piece]) -> list[Piece]:
-    """Pieces of one source, sorted by position; by offset if some have no position but all have an offset.
+    """Pieces of one source, sorted by position, then by offset; those without a position last.
 
     Of pieces with equal position and offset, the longest is first: a chunk precedes the chunks that it contains.
     """
-    by_offset = all(p.offset is not None for p in pieces) and any(p.chunk.position is None for p in pieces)
 
     def place(piece: Piece) -> tuple[bool, int, int, int, str]:
-        position = None if by_offset else piece.chunk.position
+        position = piece.chunk.position
         return (position is None, position or 0, piece.offset or 0, -len(piece.text), piece.chunk.id)
 
     return sorted(pieces, key=place)
