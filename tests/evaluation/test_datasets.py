@@ -69,7 +69,7 @@ def test_queries_carry_now_history_and_category(beir):
     first, second = load_beir(beir).queries
     assert first.now == datetime(2023, 6, 1, tzinfo=UTC)
     assert first.category == "temporal"
-    assert second.history == ("user: hi", "plain")
+    assert second.history == ("user: hi", "plain") and second.metadata == {}
     assert (second.now, second.category) == (None, None)
 
 

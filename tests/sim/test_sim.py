@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
@@ -185,6 +186,21 @@ def test_tasks_that_sleep_at_the_same_time_take_the_longest_of_their_times():
     clock.run(both())
     assert clock.monotonic() == pytest.approx(3_600.0)
     assert time.perf_counter() - begun < 60.0
+
+
+def test_data_of_a_socket_arrive_before_the_clock_moves():
+    clock = VirtualClock()
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+
+    async def received() -> bytes:
+        loop = asyncio.get_running_loop()
+        loop.call_later(5.0, theirs.send, b"x")
+        return await asyncio.wait_for(loop.sock_recv(ours, 1), timeout=60.0)
+
+    with ours, theirs:
+        assert clock.run(received()) == b"x"
+    assert clock.monotonic() == pytest.approx(5.0)
 
 
 def test_timeouts_pass_in_virtual_time_too():
