@@ -10,6 +10,7 @@ import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore
 from umi_common.pool import NO_POSITION, NO_SOURCE, Pool
+from umi_common.search.reorder.phrases import titles_held
 from umi_common.search.reorder.sources import is_heading, rows_below
 
 NOW = datetime(2024, 6, 1, tzinfo=timezone.utc)
@@ -149,3 +150,47 @@ def test_another_line_is_a_heading_only_before_a_paragraph():
 @pytest.mark.parametrize("text", ["see you at nine", "It lasts two years.", "Who is there?", "Care\nWipe it", "好的。"])
 def test_messages_and_sentences_are_no_headings(text):
     assert not is_heading(Chunk("a", text), 4, 60)
+
+
+MANUAL = {
+    "Encryption": "13 Encryption\n*************\n\nFor ethical or security reasons some data should not be readable.",
+    "Fields": "13.1 Confidential fields\n\nThe format asks for no encryption algorithm. The encryption is by password, "
+    "and encryption, once set, needs the encryption key.",
+    "Frames": "## 6.3 Data frames\n\nA list of vectors of equal length. There are restrictions on the lists.",
+    "Making": "## 6.3.1 Making data frames\n\nThe function makes data frames. Other data frames bind to data frames.",
+    "Repeats": "1.4 Repeats\n===========\n\nRepetition is a central concept in music.",
+    "Marks": "Manual repeat marks\n...................\n\nThe end repeat is drawn by hand; an end repeat needs a bar.",
+    "Sieve": "C.3.4 Sieve programming\n\nA program for the mail server. Programming is done in a text file.",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "section"),
+    [
+        ("encryption", "Encryption"),
+        ("what is encryption?", "Encryption"),
+        ("data frames", "Frames"),
+        ("frames of data", "Frames"),
+        ("6.3 Data frames", "Frames"),
+        ("end repeat", "Marks"),
+        ("repeats", "Repeats"),
+        ("Sieve programming", "Sieve"),
+    ],
+)
+def test_the_section_whose_heading_is_the_query_comes_first(query, section):
+    with HybridStore.open() as store:
+        store.add([Chunk(name, text, source=name, position=0) for name, text in MANUAL.items()])
+        assert DualRetriever(store).search(query).ids[0] == section
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("programming", "C Programming\n\nA language for systems."),  # "C" is no number of a heading
+        ("notes", "Notes"),  # nothing below it
+        ("notes", "Notes of May\n\nWe met."),
+        ("end repeat", "Repeat\n\nHow to write it."),
+    ],
+)
+def test_no_other_line_is_the_heading_of_the_query(query, text):
+    assert not titles_held([text], query, lambda text: text.lower().split()).any()

@@ -4,17 +4,18 @@ Vectors place "error 502" near "error 501", and BM25 does not see the order of w
 
 For part p of the query and candidate i, `names` and `phrases` define g(p, i) >= 0: how well i holds p. Scores are
 `words.raised` with g. Names always count; g of a name is 1 larger in a text that defines it (`names_defined`), and
-g of a full name is 1 larger in a text that has the query's other words near it (`full_names_held`). Of the other parts,
-only the first item of this list that any candidate holds counts:
+g of a full name is 1 larger in a text that has the query's other words near it (`full_names_held`). A title that has
+the words of the query and no others always counts, too. Of the other parts, only the first item of this list that any
+candidate holds counts:
 
     1. phrases, short codes and identifiers
     2. the query without its function words, as a phrase
     3. all keywords of the query, in a text with nearly the best BM25; and entries, such as those of a glossary, whose
        first word (head) is a word of the query
 
-Each identifier and full name then adds `words.best_added`, where g of an identifier is 1 in each text that holds it.
-These parts count more, because few texts hold them, these texts share few other words with the query, and vectors do
-not represent such parts. A text that defines a name gains as much for it, times the factor `words_beside_held`.
+Each identifier, full name and title then adds `words.best_added`, where g of an identifier is 1 in each text that holds
+it. These parts count more, because few texts hold them, these texts share few other words with the query, and vectors
+do not represent such parts. A text that defines a name gains as much for it, times the factor `words_beside_held`.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ from umi_common.search.reorder.phrases import (
     keywords_in,
     phrases_held,
     phrases_in,
+    titles_held,
     words_if_any,
 )
 from umi_common.search.reorder.words import TermsOf, best_added, content_words, near_best, raised, up_to_last, words_in
@@ -81,6 +83,8 @@ USE = frozenset({"use", "work", "works"})
 class Lookup(NamedTuple):
     """The parts of a query that are looked up."""
 
+    title: str
+    """The query without the words that name a period: it may be the title of a text."""
     phrases: list[str]
     """Phrases of at least two words, in the form of `spaced(words_in(text))`."""
     codes: list[Code]
@@ -147,7 +151,7 @@ def lookup_of(request: SearchRequest, period: tuple[int, int], *, by_time: bool)
     if lookup.quoted:
         return lookup
     if by_time:
-        return lookup._replace(phrases=[], content="", keywords=[], heads=[])
+        return lookup._replace(title="", phrases=[], content="", keywords=[], heads=[])
     pasted, words_removed = request.asked != request.searched, request.searched != request.query
     if pasted or not words_removed:
         return lookup
@@ -175,6 +179,7 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     beside = content_words(POSSESSIVE.sub("", without_period))
     heads, asks_meaning = ([], False) if codes or identifiers or full_names else heads_in(without_period)
     return Lookup(
+        title=without_period,
         phrases=phrases,
         codes=codes,
         read=read,
@@ -202,14 +207,15 @@ def reorder_by_lookup(best: Best, *, sought: Lookup, weight: float, terms_of: Te
     )
     words = _words_held(best, texts, sought, identifiers, terms_of)
     defined = names_defined(texts, sought.names)
-    g = np.concatenate([words, names_held(texts, sought.names) + defined, full_names], axis=1)
+    titles = titles_held([chunk.text for chunk in best.chunks], sought.title, terms_of)
+    g = np.concatenate([words, names_held(texts, sought.names) + defined, full_names, titles], axis=1)
     held = int(g.any(axis=1).sum())
     counts = {kind: len(getattr(sought, kind)) for kind in COUNTED}
     counts["full_names"] += len(sought.possible_names)
     best.facts.update(counts, held=held)
     if not held:
         return best.ranked
-    added = best_added(own, np.concatenate([identifiers > 0, full_names], axis=1))
+    added = best_added(own, np.concatenate([identifiers > 0, full_names, titles], axis=1))
     if defined.any():
         added += best_added(own, defined) * words_beside_held(texts, sought.beside, best.pool.source[best.rows])
     return best.sorted_by(raised(own, g, weight) + added)

@@ -3,6 +3,7 @@
     phrase      the words side by side: those in quotation marks; or all words of a short query, without the function
                 words at its start and end ("what is Harrow v Lindqvist")
     keywords    all words of a short query, anywhere in the text
+    title       the words of a query, and no others, as the first line of a text: the heading of its section
     entry       a text of a dictionary or a reference whose first word, its head, is in the query: "what does open do?"
     runs        sequences of at least three adjacent words of the query (the stage `reorder_by_word_runs`)
 
@@ -23,8 +24,10 @@ from umi_common.query.questions import is_question
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best
 from umi_common.search.reorder.numbers import ROMAN
+from umi_common.search.reorder.sources import title_of
 from umi_common.search.reorder.words import (
     DIGITS,
+    FIRST_LETTERS,
     PARTS_MAX,
     TermsOf,
     content_words,
@@ -34,7 +37,9 @@ from umi_common.search.reorder.words import (
     with_plain_signs,
     words_in,
 )
-from umi_common.stores.lexical.languages import all_function_words
+from umi_common.stores.lexical.languages import ENGLISH, all_function_words, language_of
+from umi_common.stores.lexical.languages import function_words as words_of
+from umi_common.stores.lexical.spellings import without_accents
 
 PHRASE_WORDS_MAX = 8
 """Largest number of words of a query that is looked up as a whole, and of a query that has keywords."""
@@ -74,6 +79,10 @@ ASK_WHO_WHEN_WHERE = frozenset(
 )
 """First words, without accents, of questions that no entry answers if they have several heads: "who works at Acme?"
 asks for no text that begins with "Acme", but "who is Acme?" does."""
+TITLE_CHARACTERS = 200
+"""Number of characters at the beginning of a text that are read for its title."""
+NUMBERING = re.compile(r"^\W*(?:(?:\d+(?:\.\d+)*|[a-z](?:\.\d+)+|[a-z](?=[.)]))[.):]?\s+)?")
+"""The signs and the number before a title: "## ", "6.3 ", "C.3.4 "."""
 
 RUN_CANDIDATES = 20
 """Number of best candidates that are compared."""
@@ -226,6 +235,29 @@ def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bo
         firsts_of = [words[: len(heads)] if len(words) > len(heads) else () for words in map(words_in, starts)]
         heads_first = np.array([len(wanted.intersection(terms_of(" ".join(words)))) for words in firsts_of])
         held[heads_first < heads_first.max()] = 0.0
+    return held
+
+
+def titles_held(texts: Sequence[str], title: str, terms_of: TermsOf) -> Floats:
+    """(n, 1) 1 where the title of a text, its first line, has the words of `title` and no others, else 0.
+
+    Function words, the order of the words and a number before the title do not count: "data frames" finds the text
+    below the line "6.3 Data frames". Other texts use the words more often than the section on them does, so BM25 ranks
+    them first.
+    """
+    held = np.zeros((len(texts), 1))
+    function_words = words_of([ENGLISH, language_of(title)])  # "end" is one of Danish: "end repeat" is not "repeat"
+    words = content_words(title, function_words)
+    if not 0 < len(words) <= PHRASE_WORDS_MAX:
+        return held
+    wanted = frozenset(terms_of(" ".join(words)))
+    beginnings = [word[:FIRST_LETTERS] for word in words]
+    for at, text in enumerate(texts):
+        beginning = without_accents(text[:TITLE_CHARACTERS].lstrip().lower())
+        if all(map(beginning.partition("\n")[0].__contains__, beginnings)):  # of few texts
+            line = title_of(beginning)
+            titles = (content_words(each, function_words) for each in (line, NUMBERING.sub("", line)))
+            held[at] = any(wanted == frozenset(terms_of(" ".join(each))) for each in titles)
     return held
 
 
