@@ -17,7 +17,19 @@ from umi_common.sim import HashEmbedder
 from umi_common.stores.qdrant import QdrantStore
 from umi_common.types import Chunk
 
-__all__ = ["NOW", "Counting", "Failing", "by_id", "corpus", "in_order", "local", "qdrant", "queries", "search"]
+__all__ = [
+    "NOW",
+    "Counting",
+    "Failing",
+    "Remote",
+    "by_id",
+    "corpus",
+    "in_order",
+    "local",
+    "qdrant",
+    "queries",
+    "search",
+]
 
 
 class Counting:
@@ -58,6 +70,17 @@ class Failing:
             return found(*args, **named)
 
         return call
+
+
+class Remote:
+    """A client in local mode that umi takes for the client of a server."""
+
+    def __init__(self) -> None:
+        self._client = local()
+        self.init_options: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return (lambda **_: None) if name == "create_payload_index" else getattr(self._client, name)
 
 
 def local() -> QdrantClient:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient
 from qdrant_client.local import payload_filters
-from qdrant_toys import NOW, Counting, Failing, by_id, corpus, in_order, local, qdrant, queries, search
+from qdrant_toys import NOW, Counting, Failing, Remote, by_id, corpus, in_order, local, qdrant, queries, search
 
 from umi_common import DualRetriever, HybridStore, UmiConfig
 from umi_common.config import DecayConfig, LexicalConfig
@@ -121,6 +121,17 @@ def test_many_queries_at_once_find_what_each_finds_alone(filled):
     many = queries(5, 20)
     together = umi.search_many(many, limit=5)
     assert [result.ids for result in together] == [umi.search(query, limit=5).ids for query in many]
+
+
+def test_a_server_gives_the_neighbours_of_the_embedded_store_across_gaps_and_equal_positions():
+    places = [("a", 3), ("a", 3), ("a", 7), ("b", 0), ("a", -2), ("a", 3), ("b", 5), ("a", 90), ("b", None)]
+    chunks = [Chunk(f"c{n}", f"text {n}", source=source, position=at) for n, (source, at) in enumerate(places)]
+    server, embedded = qdrant(Remote()), HybridStore.open(embedder=HashEmbedder())
+    server.add(chunks)
+    embedded.add(chunks)
+    for reach in (1, 2, 9):
+        assert server.neighbours(server.ids(), reach=reach) == embedded.neighbours(embedded.ids(), reach=reach)
+    embedded.close()
 
 
 def test_named_chunks_join_if_they_may_be_seen(filled, chunks):

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from umi_common.stores.batch_checks import (
 from umi_common.stores.query_embedder import QueryEmbedder, with_vectors
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics
 from umi_common.types import Chunk, TimeRange
+
+if TYPE_CHECKING:
+    from umi_common.stores.lexical.analyzer import Analyzer
 
 
 class _Scan(NamedTuple):
@@ -179,8 +182,8 @@ class CollectionStore(BaseStore):
     _write_at_once: int
     """Largest number of chunks in one call to the database."""
 
-    def __init__(self, embedder: Embedder, config: UmiConfig) -> None:
-        self._embedder = embedder
+    def __init__(self, embedder: Embedder, config: UmiConfig, analyzer: Analyzer) -> None:
+        self._embedder, self._analyzer = embedder, analyzer
         self._config = config
         self._apply_embedder_settings(config.embedder)
         self.search_counter = SearchCounter()
@@ -195,6 +198,11 @@ class CollectionStore(BaseStore):
     def config(self) -> UmiConfig:
         """The settings in force."""
         return self._config
+
+    @property
+    def terms_of(self) -> Callable[[str], list[str]]:
+        """Function from a text to its terms in the lexical arm; can be pickled and used after close()."""
+        return self._analyzer.terms
 
     def reconfigure(self, config: UmiConfig) -> None:
         """Replace the settings. Calls that start afterwards use the new ones.
@@ -272,6 +280,22 @@ class CollectionStore(BaseStore):
     def _check_open(self) -> None:
         if self._closed:
             raise StoreClosed(f"the store is closed; make another {type(self).__name__} over the same collection")
+
+    def close(self) -> None:
+        """Refuse further calls. Acknowledged writes are in the database; the caller closes its client."""
+        self._query_embedder.close()
+        self._closed = True
+
+    def get(self, ids: Sequence[str]) -> list[Chunk | None]:
+        """Chunks aligned with ids, read from the collection; None for an id of which it has no chunk."""
+        self._check_open()
+        ids = checked_ids(ids)
+        chunks = self._read_chunks(list(dict.fromkeys(ids)))
+        return [chunks.get(id) for id in ids]
+
+    @abstractmethod
+    def _read_chunks(self, ids: Sequence[str]) -> Mapping[str, Chunk | None]:
+        """The chunks of distinct ids, by id, read from the collection."""
 
     @abstractmethod
     def vectors(self, ids: Sequence[str]) -> Vectors:

@@ -7,7 +7,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,11 +118,10 @@ class ChromaStore(CollectionStore):
             raise InputError(f"sync_seconds is {sync_seconds!r}; expected a number above 0")
         check_settings(config)
         settings = UmiConfig() if config is None else config
-        super().__init__(as_embedder(embedder, settings), settings)
+        super().__init__(as_embedder(embedder, settings), settings, Analyzer(settings.analyzer))
         self._directory = None if directory is None else checked_directory(directory)
         self._read = reader(PlaceKeys() if keys is None else keys) if read is None else read
         self._sync_seconds = sync_seconds
-        self._analyzer = Analyzer(self._config.analyzer)
         self._side: SideIndex
         self._follower: Follower
         self._made_of: dict[str, str] = {}
@@ -248,12 +247,8 @@ class ChromaStore(CollectionStore):
                 raise SearchUnavailable(str(error)) from error
         return pools
 
-    def get(self, ids: Sequence[str]) -> list[Chunk | None]:
-        """Chunks aligned with ids, read from the collection; None for an id without a record with a text."""
-        self._check_open()
-        ids = checked_ids(ids)
-        records = self._collection.whole_records(list(dict.fromkeys(ids)))
-        return [self._side.chunk(records.get(id)) for id in ids]
+    def _read_chunks(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
+        return {id: self._side.chunk(record) for id, record in self._collection.whole_records(ids).items()}
 
     def last_read(self, ids: Sequence[str]) -> list[Chunk | None]:
         """Chunks aligned with ids, from the records that this process read last. Used for hits while Chroma fails."""
@@ -374,18 +369,12 @@ class ChromaStore(CollectionStore):
         """The directory of the index; None: in memory."""
         return self._directory
 
-    @property
-    def terms_of(self) -> Callable[[str], list[str]]:
-        """Function from a text to its terms in the lexical arm."""
-        return self._analyzer.terms
-
     def close(self) -> None:
         """Save the index and refuse further calls."""
         if not self._closed:
             self.save()
             self._collection.close()
-            self._query_embedder.close()
-        self._closed = True
+        super().close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise ConfigError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,7 +120,7 @@ class QdrantStore(CollectionStore):
             options={} if options is None else options,
             search_params=search_params,
         )
-        super().__init__(model, self._collection.config)
+        super().__init__(model, self._collection.config, self._collection.analyzer)
         self._server, self._write_at_once = "Qdrant", WRITE_AT_ONCE
 
     def _holds(self, chunks: Sequence[Chunk]) -> list[bool]:
@@ -166,12 +166,10 @@ class QdrantStore(CollectionStore):
             self._collection.statistics.changed(len(points))  # also after an error: the server may have removed them
         return len(points)
 
-    def get(self, ids: Sequence[str]) -> list[Chunk | None]:
-        """Chunks aligned with ids; None where the store has no such chunk."""
-        connection, points = self._ready().connection, [point_id(id) for id in checked_ids(ids)]
-        records = connection.retrieve(list(dict.fromkeys(points)))
-        chunks = {id: chunk_of_payload(record.payload) for id, record in records.items()}
-        return [chunks.get(point) for point in points]
+    def _read_chunks(self, ids: Sequence[str]) -> dict[str, Chunk]:
+        points = {point_id(id): id for id in ids}
+        records = self._collection.connection.retrieve(list(points))
+        return {points[point]: chunk_of_payload(record.payload) for point, record in records.items()}
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """(n, dim) aligned with ids, each of length 1; zeros where the store has no vector."""
@@ -231,11 +229,6 @@ class QdrantStore(CollectionStore):
         """None, because this store has no directory."""
         return None
 
-    @property
-    def terms_of(self) -> Callable[[str], list[str]]:
-        """Function from a text to its terms in the lexical arm; can be pickled and used after close()."""
-        return self._collection.analyzer.terms
-
     def status(self) -> QdrantStatus:
         """Size and state of the collection."""
         collection = self._ready()
@@ -261,11 +254,6 @@ class QdrantStore(CollectionStore):
             checked += len(records)
             problems += [problem for record in records for problem in _problems(record, collection)]
         return Verification(checked, tuple(problems))
-
-    def close(self) -> None:
-        """Refuse further calls. Acknowledged writes are on the server; the client is not closed."""
-        self._query_embedder.close()
-        self._closed = True
 
     def _ready(self) -> OpenCollection:
         self._check_open()
