@@ -373,8 +373,7 @@ class SourcePlaces(KnownSources):
         key = self.keys.position
         for chunk in chunks:
             stated = None if key is None else position_in_metadata(chunk.metadata.get(key))
-            from_start = stated is None and _start(chunk.metadata) is not None  # by `stated_positions`
-            if chunk.source is not None and chunk.position is not None and from_start:
+            if chunk.source is not None and chunk.position is not None and stated is None:  # by `stated_positions`
                 by_source.setdefault(chunk.source, []).append(chunk)
         unread = {source: group[0] for source, group in by_source.items() if source not in self._sources}
         if unread and self.keys.source is not None:

@@ -1,8 +1,8 @@
 """Searches as runs of LangChain. A run is one recorded call; a search opens a child run for each of its stages.
 
 `abatched` searches groups of at most `max_concurrency` queries, each by one call of `search_many`. Then it invokes a
-copy of the retriever for each query, so that LangChain opens the usual run. In place of a search, the copy returns the
-result that was found (`Found`), so the child runs are opened when the search has ended.
+copy of the retriever for each query, so that LangChain opens the usual run. In place of a search, the copy calls
+`_replayed`, so the child runs are opened when the search has ended.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +98,7 @@ async def asearched(
     """`searched` for an event loop; `search` is `asearch` or `aget_context`."""
     async with astages(manager) as on_stage:
         with _calls_below(manager):
-            found = await search(query, on_stage=on_stage, **options)
+            found = await _value(search(query, on_stage=on_stage, **options))
         _report_losses(on_stage, found.degraded)
     return found
 
@@ -159,7 +159,7 @@ async def abatched(
         found = await _outcomes(retriever, inputs[part], options, is_async=is_async, leave_out_wrong=return_exceptions)
         for query, own, outcome in zip(inputs[part], configs[part], found, strict=True):
             answering = retriever.model_copy()
-            answering._found = Found(outcome)
+            answering._found = partial(_replayed, outcome)
             invoke = answering.ainvoke if is_async else answering.invoke
             try:
                 answers.append(await _value(invoke(query, own, run_id=own.get("run_id"), **options)))
@@ -171,23 +171,16 @@ async def abatched(
     return answers
 
 
-@dataclass(frozen=True)
-class Found:
-    """The outcome of one query of a batch, which a copy of the retriever searches in place of `UmiRetriever.umi`."""
-
-    outcome: SearchResult | Exception
-
-    def search(self, query: str, *, on_stage: OnStage | None = None, **options: Any) -> SearchResult:
-        """The result, whose stages are reported to `on_stage`; raises the outcome if it is an error."""
-        if isinstance(self.outcome, Exception):
-            raise self.outcome
-        for stage in self.outcome.trace if on_stage is not None else ():
-            on_stage(stage.name)(stage)  # type: ignore[misc]
-        return self.outcome
-
-    async def asearch(self, query: str, **options: Any) -> SearchResult:
-        """`search` for an event loop."""
-        return self.search(query, **options)
+def _replayed(
+    outcome: SearchResult | Exception, query: str, *, on_stage: OnStage | None = None, **options: Any
+) -> SearchResult:
+    """The outcome of a query of a batch, in place of a search; its stages are reported to `on_stage`. An error is
+    raised."""
+    if isinstance(outcome, Exception):
+        raise outcome
+    for stage in outcome.trace if on_stage is not None else ():
+        on_stage(stage.name)(stage)  # type: ignore[misc]
+    return outcome
 
 
 async def _outcomes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -58,7 +58,7 @@ from umi_langchain._convert import (
 )
 from umi_langchain._messages import as_turns
 from umi_langchain._parts import Finder, as_arm, reranker_of
-from umi_langchain._runs import Found, abatched, asearched, batched, searched
+from umi_langchain._runs import abatched, asearched, batched, searched
 from umi_langchain._search_text import SearchText
 from umi_langchain._sections import with_sections
 
@@ -127,8 +127,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     _skipped: list[SkippedChunk] | None = PrivateAttr(default=None)
     _search_text: SearchText = PrivateAttr(default=None)
     _places: SourcePlaces = PrivateAttr()
-    _found: Found | None = PrivateAttr(default=None)
-    """In a batch, the outcome of the search for the query that is invoked; None: the query is searched."""
+    _found: Callable[..., SearchResult] | None = PrivateAttr(default=None)
+    """In a batch, a function that gives the outcome for the query that is invoked; None: the query is searched."""
 
     def __init__(self, **fields: Any) -> None:
         opening = ("embedding", "persist_directory", "search_text")
@@ -409,10 +409,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
         asked = self.core_options(options)
-        umi = self._found or self.umi
-        return self.documents(
-            self.sections(searched(umi.search, run_manager.get_child(), end_of(query), **asked), asked)
-        )
+        result = searched(self._found or self.umi.search, run_manager.get_child(), end_of(query), **asked)
+        return self.documents(self.sections(result, asked))
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
@@ -422,8 +420,7 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             sync = run_manager.get_sync()
             return await asyncio.to_thread(self._get_relevant_documents, query, run_manager=sync, **options)
         asked = self.core_options(options)
-        umi = self._found or self.umi
-        result = await asearched(umi.asearch, run_manager.get_child(), end_of(query), **asked)
+        result = await asearched(self._found or self.umi.asearch, run_manager.get_child(), end_of(query), **asked)
         await asyncio.sleep(0)  # lets the event loop run other tasks between the answers of a batch
         if self.whole is not None:
             result = await asyncio.to_thread(self.sections, result, asked)

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from llama_index.core.schema import (
@@ -37,7 +37,7 @@ from llama_index.core.storage.docstore.utils import doc_to_json
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 from umi_common.embedders import unit_rows
-from umi_common.errors import InvalidChunk, InvalidVector, SearchUnavailable
+from umi_common.errors import InvalidChunk, InvalidVector
 from umi_common.filters import parse_filter
 from umi_common.frameworks.records import (
     IDS_NAMED,
@@ -51,12 +51,10 @@ from umi_common.frameworks.records import (
 from umi_common.frameworks.writing import KnownSources
 from umi_common.protocols import pages
 from umi_common.stores.batch_checks import SkippedChunk
-from umi_common.types import Chunk, Hit, plain_value
+from umi_common.types import Chunk, plain_value
 
 log = logging.getLogger("umi")
 
-NodeScore = Literal["score", "relevance"]
-"""The field of a hit that becomes the score of its node."""
 NODE_CONTENT, NODE_TYPE, NODE_ID = "_node_content", "_node_type", "_node_id"
 """Metadata keys of the node as JSON, of the name of its class, and of its id."""
 REF_DOC_ID = "ref_doc_id"
@@ -365,16 +363,6 @@ def of_documents(ids: Sequence[str]) -> dict[str, Any]:
 def document_of(chunk: Chunk) -> str | None:
     """The `ref_doc_id` of a chunk's node, None if it has none; the source of a chunk that was not stored as a node."""
     return chunk.metadata.get(REF_DOC_ID) if NODE_CONTENT in chunk.metadata else chunk.source  # type: ignore[return-value]
-
-
-def to_scored_node(hit: Hit, score: NodeScore = "score") -> NodeWithScore:
-    """A new node with the hit's score or relevance; raises SearchUnavailable if the relevance is not known."""
-    if score == "relevance" and hit.relevance is None:
-        raise SearchUnavailable(
-            "score='relevance': the relevance is not known, because the store answered by BM25 alone and gives no "
-            "upper bound of its scores (for authors of stores: Pool.lexical_bound); retrieve with score='score'"
-        )
-    return NodeWithScore(node=to_node(hit.chunk), score=hit.score if score == "score" else hit.relevance)
 
 
 def to_node(chunk: Chunk) -> BaseNode:

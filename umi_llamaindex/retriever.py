@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from inspect import signature
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import llama_index.core.instrumentation as instrument
 from llama_index.core import Settings, VectorStoreIndex
@@ -23,7 +23,7 @@ from typing_extensions import Self
 
 from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext
-from umi_common.errors import ConfigError, InputError
+from umi_common.errors import ConfigError, InputError, SearchUnavailable
 from umi_common.filters import Scope, Where, asked_filter
 from umi_common.frameworks.classes import OpensStore, overrides, refuse_factory_options, sections_and_fields
 from umi_common.frameworks.records import PlaceKeys, chroma_collection
@@ -38,7 +38,6 @@ from umi_common.stores.chroma import ChromaStore
 from umi_common.types import SearchResult, as_utc
 from umi_llamaindex._convert import (
     SKIP_ADVICE,
-    NodeScore,
     Places,
     add_embedded,
     check_node,
@@ -46,7 +45,7 @@ from umi_llamaindex._convert import (
     node_origin,
     stated_origin,
     to_chunks,
-    to_scored_node,
+    to_node,
     without_skipped,
 )
 from umi_llamaindex._index import index_pages, node_chunk_of_record
@@ -56,6 +55,8 @@ from umi_llamaindex.query import NO_TEXT, UmiQuery, defines_vector, history_text
 
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 
+NodeScore = Literal["score", "relevance"]
+"""The field of a hit that becomes the score of its node."""
 REWRITE_PROMPT = "rewrite"
 """Name of the LLM's prompt among the retriever's prompts."""
 BLANK_QUERY = "a retriever was given a blank query, for which it finds nothing. Logged once."
@@ -402,8 +403,14 @@ class UmiRetriever(OpensStore, BaseRetriever):
         return await self.umi.aget_context(_searched(bundle), **options)
 
     def nodes(self, result: SearchResult) -> list[NodeWithScore]:
-        """The nodes of a result of `search`, as `retrieve` returns them."""
-        return [to_scored_node(hit, self._score) for hit in result]
+        """The nodes of a result of `search`, as `retrieve` returns them; raises SearchUnavailable if the relevance is
+        their score and is not known."""
+        if self._score == "relevance" and any(hit.relevance is None for hit in result):
+            raise SearchUnavailable(
+                "score='relevance': the relevance is not known, because the store answered by BM25 alone and gives no "
+                "upper bound of its scores (for authors of stores: Pool.lexical_bound); retrieve with score='score'"
+            )
+        return [NodeWithScore(node=to_node(hit.chunk), score=getattr(hit, self._score)) for hit in result]
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         if self._is_blank(query_bundle):
