@@ -36,7 +36,6 @@ class UmiTranslator(Visitor):
 
     def visit_operation(self, operation: Operation) -> dict[str, Any]:
         """The filter of an "and", "or" or "not"."""
-        self._validate_func(operation.operator)
         parts = [argument.accept(self) for argument in operation.arguments]
         if operation.operator is Operator.NOT:
             return {"$not": {"$or": parts}}

@@ -61,6 +61,7 @@ async def test_a_chunk_that_is_found_brings_its_whole_section_once(retriever):
     boiler = next(document for document in found if document.metadata.get("umi_ids") == ["0", "1", "2"])
     assert boiler.page_content.split() == " ".join(text for _, _, text in BOOK[:3]).split()
     assert boiler.metadata["section"] == "Boiler" and boiler.id in {"0", "1", "2"}
+    assert boiler.metadata["timestamp"] == (MAY + timedelta(days=int(boiler.id))).isoformat()  # of the chunk found
     assert sum("valve leaks" in document.page_content for document in found) == 1
     (loose,) = (document for document in found if document.id == "6")
     assert loose.page_content == BOOK[6][2] and "umi_ids" not in loose.metadata

@@ -406,7 +406,7 @@ def test_a_nested_part_of_a_value_is_there_and_is_not_none(umi, value):
 def test_filters_reach_into_the_value_and_take_umis_own_operators(umi):
     """InMemoryStore compares nested dicts in the same way; its order of a missing value raises."""
     umi.put(ANN, "m1", {"home": {"city": "Oslo"}, "tags": ["a", "b"], "v.1": "x", "text": "note", "rank": "b"})
-    umi.put(ANN, "m2", {"home": {"city": "Rome"}, "tags": ["b"], "v": {"1": "x"}, "text": "note", "rank": 2})
+    umi.put(ANN, "m2", {"home": {"city": "Rome"}, "tags": ["b"], "v": {"1": "x"}, "text": "note", "rank": 2.5})
     for query in (None, "note"):
         found = {
             "city": {"home": {"city": "Oslo"}},
@@ -495,6 +495,9 @@ def test_a_search_with_arguments_of_a_wrong_type_names_them(umi):
         with pytest.raises(InvalidLimit, match=r"max_depth .*whole number from 0"):
             umi.list_namespaces(max_depth=depth)
     assert umi.search(ANN, limit=0) == umi.search(ANN, query="pizza", limit=0) == []
+    assert keys(umi.search(ANN, query=" \n")) == ["m1"]  # a blank query lists, as none does
+    with pytest.raises(InvalidNamespaceError):
+        umi.batch([PutOp(("a.b",), "m1", {"text": "x"})])  # else it would be the namespace ("a", "b")
     with pytest.raises(InputError, match="query is int"):
         umi.search(ANN, query=5)
     with pytest.raises(FilterError, match="filter 'food' is str; expected a dict"):

@@ -180,3 +180,8 @@ def test_leaves_that_are_added_in_several_calls_follow_one_another():
         store.add(leaves[30:])
         chunks = store.client.get([leaf.node_id for leaf in leaves])
     assert [chunk.position for chunk in chunks if chunk is not None] == list(range(len(leaves)))
+
+
+def test_a_set_in_the_metadata_is_searched_in_one_order_in_every_process():
+    (chunk,) = to_chunks([TextNode(text="x", metadata={"tags": {"d", "a", "c", "b"}})], PlaceKeys())
+    assert chunk.indexed_text == "tags: ['a', 'b', 'c', 'd']\n\nx"

@@ -17,7 +17,7 @@ from llama_index.core.memory.memory import BaseMemoryBlock
 from llama_index.core.utils import get_tokenizer
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from umi_common.errors import FilterError
+from umi_common.errors import FilterError, StoreUnavailable
 from umi_common.retriever import DualRetriever
 from umi_common.sim import FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -253,6 +253,19 @@ async def test_what_came_while_the_embedder_was_down_outlives_the_process(tmp_pa
         await block.aput([said("hello")], session_id="t")
         assert (len(store), embedded(store)) == (3, 2), "Ann's two; Bob's waits for his next"
         assert (await block.aget([ASKED], session_id="s")).count("4711") == 1
+
+
+async def test_messages_that_the_store_did_not_take_are_stored_by_a_later_call(umi, monkeypatch):
+    def fails(*_, **__):
+        raise StoreUnavailable("the disk is full")
+
+    block = UmiMemoryBlock(umi=umi, user="ann", clock=lambda: MAY)
+    with monkeypatch.context() as while_it_fails:
+        while_it_fails.setattr(umi.store, "add", fails)
+        with pytest.raises(StoreUnavailable):
+            await block.aput([said("the cellar's code is 99")], session_id="monday")
+    await block.aput([said("thank you")], session_id="monday")
+    assert {chunk.text for chunk in umi.store.scan()} == {"user: the cellar's code is 99", "user: thank you"}
 
 
 def test_messages_that_no_store_took_are_told_when_the_process_ends():
