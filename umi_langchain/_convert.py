@@ -22,7 +22,6 @@ from umi_common.filters import Comparison, Filter, matches
 from umi_common.frameworks.records import (
     IDS_NAMED,
     PlaceKeys,
-    chroma_collection,
     position_in_metadata,
     to_chunk,
     to_metadata,
@@ -225,19 +224,6 @@ def _warn_of_older(store: Any, left_out: Sequence[SkippedChunk], found: Set[str]
             len(older),
             ", ".join(older[:IDS_NAMED]),
         )
-
-
-def checked_chroma(vectorstore: Any) -> Any:
-    """The collection of a `langchain_chroma.Chroma`; raises ConfigError for any other object."""
-    collection = chroma_collection(vectorstore, "Chroma")
-    if collection is None:
-        raise ConfigError(
-            f"vectorstore is {type(vectorstore).__name__}; expected langchain_chroma.Chroma. If this is a retriever "
-            "over a Chroma store, give its .vectorstore; if a chromadb Collection, use "
-            "UmiRetriever.from_store(ChromaStore(collection, embedder)); if a UmiVectorStore, use its .retriever(); "
-            "for any other store, give its documents to from_documents"
-        )
-    return collection
 
 
 def chunk_pages(collection: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk], Any]]:

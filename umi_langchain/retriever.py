@@ -31,7 +31,7 @@ from umi_common.frameworks.classes import (
     refuse_factory_options,
     sections_and_fields,
 )
-from umi_common.frameworks.records import PlaceKeys
+from umi_common.frameworks.records import PlaceKeys, chroma_collection
 from umi_common.frameworks.writing import add_mirrored, copy_mirrored
 from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever, Strategy, Where, store_settings
@@ -47,7 +47,6 @@ from umi_langchain._convert import (
     SourcePlaces,
     add_documents,
     as_documents,
-    checked_chroma,
     checked_documents,
     chunk_pages,
     document_chunk_of_record,
@@ -196,18 +195,11 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
         skipped = skipped_list(on_invalid)
 
         def fill(retriever: Self) -> None:
-            chunks = to_chunks(given, retriever.keys, Counter(), search_text, skipped, advice=SKIP_ADVICE)[1]
-            origin = partial(document_origin, keys=retriever.keys)
-            gone = [(each.id, each.source) for each in skipped or ()]
-            within = asked_filter(retriever.filter)
+            store, keys, within = retriever.umi.store, retriever.keys, asked_filter(retriever.filter)
+            chunks = to_chunks(given, keys, Counter(), search_text, skipped, advice=SKIP_ADVICE)[1]
+            origin, gone = partial(document_origin, keys=keys), [(each.id, each.source) for each in skipped or ()]
             add_mirrored(
-                retriever.umi.store,
-                chunks,
-                origin,
-                left_out=gone,
-                within=within,
-                everything=mirror,
-                show_progress=show_progress,
+                store, chunks, origin, left_out=gone, within=within, everything=mirror, show_progress=show_progress
             )
             warn_of_hidden(chunks, within)
 
@@ -274,7 +266,14 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
                 Or if `mirror` is given without `copy`.
             ReindexRequired: If another model made the stored vectors.
         """
-        collection = checked_chroma(vectorstore)
+        collection = chroma_collection(vectorstore, "Chroma")
+        if collection is None:
+            raise ConfigError(
+                f"vectorstore is {type(vectorstore).__name__}; expected langchain_chroma.Chroma. If this is a "
+                "retriever over a Chroma store, give its .vectorstore; if a chromadb Collection, use "
+                "UmiRetriever.from_store(ChromaStore(collection, embedder)); if a UmiVectorStore, use its "
+                ".retriever(); for any other store, give its documents to from_documents"
+            )
         embedding = vectorstore.embeddings if embedding is None else embedding
         if not copy:
             if mirror:

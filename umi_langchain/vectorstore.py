@@ -99,7 +99,6 @@ class UmiVectorStore(SharesStore, VectorStore):
             sections,
             embedder=embedding,
             directory=persist_directory,
-            names=("embedding", "persist_directory"),
             read_only=read_only,
             rewriter=llm,
             reranker=reranker_of(reranker, self._keys),
@@ -212,14 +211,9 @@ class UmiVectorStore(SharesStore, VectorStore):
         """
         refuse_unknown_options(options, WRITE_OPTIONS, TypeError)
         how = self._search_text if search_text is None else search_text
+        again = "batch_size" in options
         return add_documents(
-            self._places,
-            documents,
-            ids,
-            how,
-            replaces="batch_size" in options,
-            skipped=self._skipped,
-            show_progress=show_progress,
+            self._places, documents, ids, how, replaces=again, skipped=self._skipped, show_progress=show_progress
         )
 
     aadd_documents = in_thread("add_documents")

@@ -163,7 +163,6 @@ class UmiVectorStore(SharesStore, NamedInTraces, BasePydanticVectorStore):
             sections,
             embedder=embed_model_of(embed_model),
             directory=persist_dir,
-            names=("embed_model", "persist_dir"),
             read_only=read_only,
             rewriter=llm_of(llm),
             reranker=reranker_of(reranker),

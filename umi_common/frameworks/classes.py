@@ -199,17 +199,16 @@ def retriever_over(
     *,
     embedder: Any,
     directory: Any,
-    names: tuple[str, str],
     read_only: bool,
     **parts: Any,
 ) -> DualRetriever:
     """The `DualRetriever` of an adapter's vector store.
 
     Args:
-        kind: Class of the vector store, whose constructor takes the sections as its last parameter.
+        kind: Class of the vector store. The first parameters of its constructor are `embedder` and `directory`, under
+            names of its own; the last are the sections.
         store: The store to search; None: a store is opened, and closed again if the retriever cannot be made.
         sections: Sections of `UmiConfig` by name; they replace those with which `store` was opened.
-        names: What the vector store calls its arguments `embedder` and `directory`, for messages.
         **parts: As in `DualRetriever`.
 
     Raises:
@@ -220,7 +219,7 @@ def retriever_over(
     refuse_unknown_options(sections, (*own, *UmiConfig.model_fields), ConfigError)
     if store is not None:
         if embedder is not None or directory is not None:
-            raise ConfigError(f"store= has an embedder and a directory already; leave {' and '.join(names)} out")
+            raise ConfigError(f"store= has an embedder and a directory already; leave {own[0]} and {own[1]} out")
         if read_only and not getattr(store, "read_only", True):
             raise ConfigError(
                 "read_only=True opens a directory only to read it, but the store of store= is open for writing; "
