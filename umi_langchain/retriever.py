@@ -19,7 +19,6 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import ConfigDict, PrivateAttr, SkipValidation
 from typing_extensions import Self, TypedDict, Unpack
 
-from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.explain import reasons
 from umi_common.filters import Filter, Scope, asked_filter, parse_filter
@@ -38,7 +37,6 @@ from umi_common.retriever import DualRetriever, Strategy, Where, store_settings
 from umi_common.search.extra_arms import arms_of
 from umi_common.search.request import Window, checked_limit, checked_relevance, end_of, narrowed, refuse_unknown_options
 from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, skipped_list
-from umi_common.stores.chroma import ChromaStore
 from umi_common.types import SearchResult, as_utc
 from umi_langchain._convert import (
     REASONS_KEY,
@@ -276,12 +274,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             )
         embedding = vectorstore.embeddings if embedding is None else embedding
         if not copy:
-            if mirror:
-                raise ConfigError("mirror is for copies; give copy=True, too: without it, every write is found")
-            settings, fields = sections_and_fields(options)
-            read = partial(document_chunk_of_record, cls.model_construct(**fields).keys)
-            store = ChromaStore(vectorstore, embedding, persist_directory, UmiConfig(**settings), read=read)
-            return cls._owning(store, None, llm=llm, k=k, **options)
+            read = partial(document_chunk_of_record, cls.model_construct(**sections_and_fields(options)[1]).keys)
+            return cls._over_chroma(vectorstore, embedding, persist_directory, read, mirror, llm=llm, k=k, **options)
 
         def fill(retriever: Self) -> None:
             store, keys, within = retriever.umi.store, retriever.keys, asked_filter(retriever.filter)

@@ -21,7 +21,6 @@ from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBun
 from llama_index.core.vector_stores.types import MetadataFilters
 from typing_extensions import Self
 
-from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext
 from umi_common.errors import ConfigError, InputError, SearchUnavailable
 from umi_common.filters import Scope, Where, asked_filter
@@ -34,7 +33,6 @@ from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm, arms_of
 from umi_common.search.request import Window, checked_limit, checked_relevance, narrowed, refuse_unlisted
 from umi_common.stores.batch_checks import OnInvalid, skipped_list
-from umi_common.stores.chroma import ChromaStore
 from umi_common.types import SearchResult, as_utc
 from umi_llamaindex._convert import (
     SKIP_ADVICE,
@@ -294,12 +292,9 @@ class UmiRetriever(OpensStore, BaseRetriever):
         options["arms"] = arms_of(options.get("arms"), partial(as_arm, keys=keys))
         collection = chroma_collection(index.vector_store, "ChromaVectorStore")
         if collection is not None and not copy:
-            if mirror:
-                raise ConfigError("mirror is for copies; give copy=True, too: without it, every write is found")
-            config = UmiConfig(**sections_and_fields(options)[0])
             read = partial(node_chunk_of_record, keys)
-            store = ChromaStore(collection, model, persist_dir, config, read=read)
-            return cls._owning(store, None, llm=llm, similarity_top_k=similarity_top_k, **options)
+            options |= {"llm": llm, "similarity_top_k": similarity_top_k}
+            return cls._over_chroma(collection, model, persist_dir, read, mirror, **options)
 
         def fill(retriever: Self) -> None:
             name = getattr(collection, "name", type(index.vector_store).__name__)

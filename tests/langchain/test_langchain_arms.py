@@ -14,6 +14,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from umi_common.embedders import default_embedder
 from umi_common.errors import ConfigError, InputError
+from umi_common.filters import parse_filter
 from umi_common.search.extra_arms import Arm
 from umi_langchain import UmiRetriever, UmiVectorStore, as_arm
 from umi_langchain.vectorstore import StoreEmbeddings
@@ -279,3 +280,10 @@ def test_an_arm_over_other_documents_finds_them_with_the_weight_of_both_own_arms
     both = UmiRetriever.from_documents(made[:5], k=2, arms=[as_arm(other, "other", weight=1.0)])
     for name in ("sofa", "mirror", "clock", "lamp"):
         assert name in [document.id for document in both.invoke(f"what does the {name} cost?")]
+
+
+def test_langchains_retriever_over_umis_store_gets_the_filter_of_a_search_and_keeps_its_own():
+    owners = [{"user": "ann", "year": 1}, {"user": "ann", "year": 2}, {"user": "bob", "year": 2}]
+    with UmiVectorStore.from_texts(["plan a", "plan b", "plan c"], metadatas=owners) as store:
+        arm = as_arm(store.as_retriever(search_kwargs={"filter": {"user": "ann"}, "k": 1}))
+        assert [chunk.text for chunk, _ in arm.search("plan", 5, parse_filter({"year": 2}), None)] == ["plan b"]

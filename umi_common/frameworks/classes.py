@@ -22,6 +22,7 @@ from umi_common.retriever import DualRetriever, store_settings
 from umi_common.runtime.closing import Closing
 from umi_common.search.request import refuse_unknown_options
 from umi_common.stores.batch_checks import SkippedChunk
+from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
 
 OWN_SEARCH = ("_get_relevant_documents", "_aget_relevant_documents", "_retrieve", "_aretrieve")
@@ -164,6 +165,16 @@ class OpensStore(OwnsStore):
         config = UmiConfig(**sections_and_fields(options)[0])
         store = HybridStore.open(directory, embedder=embedder, config=_of_store(config), read_only=read_only)
         return cls._owning(store, None if read_only else fill, **options)
+
+    @classmethod
+    def _over_chroma(
+        cls, collection: Any, embedder: Any, directory: str | None, read: Any, mirror: bool, /, **options: Any
+    ) -> Self:
+        """A retriever over a Chroma collection, searched in place; `read` makes a chunk of a record."""
+        if mirror:
+            raise ConfigError("mirror is for copies; give copy=True, too: without it, every write is found")
+        config = UmiConfig(**sections_and_fields(options)[0])
+        return cls._owning(ChromaStore(collection, embedder, directory, config, read=read), None, **options)
 
     @classmethod
     def _owning(cls, store: Any, fill: Callable[[Self], None] | None, /, **options: Any) -> Self:
