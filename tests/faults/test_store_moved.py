@@ -6,8 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -149,6 +150,58 @@ def test_a_reader_of_a_replaced_directory_is_told(live, new):
                 reader.get(["both"])
     with open_store(live, read_only=True) as reader:
         assert reader.get(["both"])[0].text == "the new words"
+
+
+@contextmanager
+def no_access(path: Path) -> Iterator[None]:
+    """Nobody but root may enter the directory, and this process is not root."""
+    mode, user = path.stat().st_mode, os.geteuid()
+    path.chmod(0)
+    try:
+        if user == 0:
+            os.seteuid(65534)
+        yield
+    finally:
+        if user == 0:
+            os.seteuid(0)
+        path.chmod(mode)
+
+
+@pytest.mark.parametrize("where", ["the store's directory", "the directory above"])
+def test_a_directory_whose_permission_was_removed_is_not_said_to_be_deleted(live, where):
+    closed = live if where == "the store's directory" else live.parent
+    with open_store(live, read_only=True) as reader, open_store(live) as store:
+        with no_access(closed):
+            for call in (reader.ids, reader.verify, partial(store.add, [Chunk("late", "a late apple")]), store.compact):
+                with pytest.raises(StoreError, match=r"Permission denied.*check the permissions") as caught:
+                    call()
+                assert not isinstance(caught.value, StoreMoved)
+            assert any("Permission denied" in problem for problem in store.verify().problems)
+        store.add([Chunk("late", "a late apple")])
+        assert reader.ids() == ["both", "late", "old"]
+        assert store.verify()
+
+
+@pytest.mark.parametrize("what", MOVES)
+def test_verify_and_status_of_an_open_store_say_that_its_directory_has_gone(live, new, what):
+    with open_store(live) as store:
+        assert store.verify()
+        assert not store.status().problems
+        MOVES[what](live, new)
+        found = store.verify()
+        assert not found
+        assert "deleted, renamed or replaced" in found.problems[0]
+        assert found.problems[0] in store.status().problems
+        with pytest.raises(StoreMoved, match="restore a deleted store from a copy"):
+            store.repair()
+
+
+def test_a_reader_of_a_directory_that_has_gone_is_not_told_of_a_lost_write(live):
+    with open_store(live, read_only=True) as reader:
+        shutil.rmtree(live)
+        with pytest.raises(StoreMoved, match=r"replaced while the store was open\. Close") as caught:
+            reader.ids()
+        assert "write" not in str(caught.value)
 
 
 @pytest.mark.parametrize("what", ["deleted", "renamed", "replaced"])

@@ -18,7 +18,7 @@ from umi_common.config import EmbedderConfig, UmiConfig
 from umi_common.embedders import identity_of
 from umi_common.embedders.cache import REPLIES, VectorCache, delete_cache, document_cache
 from umi_common.embedders.sparse import forget_other_texts
-from umi_common.errors import LedgerDamaged
+from umi_common.errors import LedgerDamaged, StoreError
 from umi_common.protocols import Embedder
 from umi_common.stores.arrays import distinct
 from umi_common.stores.dense.vectors import remove_others
@@ -77,7 +77,8 @@ class StoreStatus:
     """Counts of the searches by all processes that opened the store for writing. If the store is open read-only, they
     are the counts last saved. None: the file `searches.json` cannot be read."""
     problems: tuple[str, ...] = ()
-    """Problems of the lexical index that are found without comparing postings with texts; `repair()` corrects them."""
+    """Problems that are found without reading chunks: `umi.db` was deleted or replaced while the store was open, or the
+    lexical index is damaged, which `repair()` corrects."""
 
 
 def status(core: Core) -> StoreStatus:
@@ -94,7 +95,7 @@ def status(core: Core) -> StoreStatus:
         dead_rows=len(rows) - rows.living,
         bytes_on_disk=0 if core.directory is None else _bytes_in(core.directory),
         searches=core.search_counter.totals(),
-        problems=tuple(_check_lexical(core)),
+        problems=(*_check_location(core), *_check_lexical(core)),
     )
 
 
@@ -124,7 +125,7 @@ def verify(core: Core, *, full: bool = False) -> Verification:
 
 
 def _ledger_problems(core: Core) -> list[str]:
-    return _problems_found(core, _check_file, check_id_index, _check_rows, _check_vectors)
+    return _problems_found(core, _check_location, _check_file, check_id_index, _check_rows, _check_vectors)
 
 
 def _index_problems(core: Core, *, full: bool) -> list[str]:
@@ -140,6 +141,15 @@ def _problems_found(core: Core, *checks: Callable[[Core], list[str]]) -> list[st
         except LedgerDamaged as error:
             problems.append(f"umi.db: {error}")
     return list(dict.fromkeys(problems))
+
+
+def _check_location(core: Core) -> list[str]:
+    """Whether the path leads to the open `umi.db`. SQLite's checks read a deleted file without an error."""
+    try:
+        core.ledger.check_location()
+    except StoreError as error:
+        return [f"umi.db: {error}"]
+    return []
 
 
 def _check_file(core: Core) -> list[str]:

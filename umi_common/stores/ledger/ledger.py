@@ -135,18 +135,19 @@ class Ledger:
         """Whether the path still names the opened file; always True in memory and with `read_only`."""
         return self._location is None or self._location.unchanged()
 
-    def check_location(self) -> None:
-        """Raise StoreMoved if the path no longer names the opened file. Called before a write and after its commit."""
+    def check_location(self, *, writing: bool = False) -> None:
+        """Raise the errors of `Location.check` if the path no longer names the opened file; called with `writing`
+        before a write and after its commit. Does nothing in memory and with `read_only`."""
         if self._location is not None:
-            self._location.check()
+            self._location.check(writing=writing)
 
     def check_writable(self) -> None:
-        """Raise StoreClosed after close(), StoreReadOnly if `read_only`, StoreMoved as `check_location` does."""
+        """Raise StoreClosed after close(), StoreReadOnly if `read_only`, and the errors of `check_location`."""
         if self._closed:
             raise StoreClosed("the store is closed; open it again")
         if self.read_only:
             raise StoreReadOnly("the store was opened with read_only=True; to write, open it without read_only")
-        self.check_location()
+        self.check_location(writing=True)
 
     # Writing
 
@@ -214,7 +215,7 @@ class Ledger:
             self.check_writable()
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
-                self.check_location()
+                self.check_location(writing=True)
                 with self._cut_log_of_failure():
                     yield self._writer
                     failpoint("ledger.commit")
@@ -224,7 +225,7 @@ class Ledger:
                     with suppress(sqlite3.Error):
                         self._writer.execute("ROLLBACK")
                 raise
-            self.check_location()
+            self.check_location(writing=True)
         failpoint("ledger.committed")
 
     @contextmanager

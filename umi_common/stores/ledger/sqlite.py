@@ -139,14 +139,32 @@ class Location:
         """Whether the path still names the same directory and the same file."""
         return inode_of(self._path.parent) == self._directory and inode_of(self._path) == self.file
 
-    def check(self) -> None:
-        """Raise StoreMoved if the path now names another directory or another file, or none."""
-        if not self.unchanged():
-            raise StoreMoved(
-                f"{self._path} or its directory was deleted, renamed or replaced while the store was open; a write of "
-                "this call may be lost. Close this store, then open it under its present path, or restore a deleted "
-                "store from a copy; then repeat the call"
-            )
+    def check(self, *, writing: bool = False) -> None:
+        """Raise unless the path still names the same directory and the same file.
+
+        Args:
+            writing: Whether the call writes; the message then says that the write may be lost.
+
+        Raises:
+            StoreMoved: If the path now names another directory or another file, or none.
+            StoreError: If the system refuses to look up the path, for example because a permission was removed.
+        """
+        if self.unchanged():
+            return
+        try:
+            self._path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            raise StoreError(
+                f"{self._path} cannot be reached ({error.strerror}); check the permissions of its directory and of "
+                "those above it, and the file system, then repeat the call; the store may stay open"
+            ) from error
+        raise StoreMoved(
+            f"{self._path} or its directory was deleted, renamed or replaced while the store was open"
+            f"{'; a write of this call may be lost' if writing else ''}. Close this store, then open it under its "
+            "present path, or restore a deleted store from a copy; then repeat the call"
+        )
 
 
 class ConnectionPool:
