@@ -7,14 +7,17 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from umi_common.errors import StoreClosed, StoreLocked
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.failpoints import armed
+from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.types import Chunk
 
 MOMENTS = 120
@@ -118,6 +121,74 @@ def test_ctrl_c_as_a_read_of_a_store_in_memory_begins_stops_no_later_call():
             sys.setprofile(None)
         store.add(chunks(5, 1))
         assert store.scan() == chunks(5, 1)
+
+
+@pytest.fixture
+def on_signal() -> Iterator[Callable[[Callable[[], object]], Callable[[], None]]]:
+    """Sets the handler of SIGUSR1, and returns a function that sends the signal."""
+    before = signal.getsignal(signal.SIGUSR1)
+
+    def handled_by(action: Callable[[], object]) -> Callable[[], None]:
+        signal.signal(signal.SIGUSR1, lambda *_: action())
+        return lambda: signal.raise_signal(signal.SIGUSR1)
+
+    yield handled_by
+    signal.signal(signal.SIGUSR1, before)
+
+
+WRITES_OF_A_HANDLER: dict[str, Callable[[HybridStore], object]] = {
+    "add": lambda store: store.add([Chunk("pending", "a message that is stored before the process ends")]),
+    "delete": lambda store: store.delete(["c1"]),
+    "compact": HybridStore.compact,
+    "rebuild": HybridStore.rebuild,
+}
+
+
+@signals
+@pytest.mark.parametrize("point", ["ledger.insert", "ledger.commit", "ledger.committed"])
+@pytest.mark.parametrize("handler", WRITES_OF_A_HANDLER)
+def test_a_signal_handler_that_writes_in_the_middle_of_a_write_is_refused_and_breaks_nothing(
+    tmp_path, on_signal, handler, point
+):
+    told: list[str] = []
+
+    def write() -> None:
+        with pytest.raises(StoreLocked) as caught:
+            WRITES_OF_A_HANDLER[handler](store)
+        told.append(str(caught.value))
+
+    with opened(tmp_path / "s") as store:
+        store.add(chunks(20, 0))
+        with armed(point, on_signal(write)):
+            store.add([Chunk("c1", "a submarine"), Chunk("new", "a raft")])
+        assert "let the handler set a flag" in told[0]
+        assert store.get(["c1", "new"]) == [Chunk("c1", "a submarine"), Chunk("new", "a raft")]
+        assert store.verify(full=True)
+        WRITES_OF_A_HANDLER[handler](store)
+    with opened(tmp_path / "s") as store:
+        assert store.verify(full=True)
+        assert len(store) == {"add": 22, "delete": 20}.get(handler, 21)
+
+
+@signals
+@pytest.mark.parametrize("change", ["add", "delete"])
+def test_a_signal_handler_that_closes_the_store_while_its_indexes_change_saves_no_half_of_a_write(
+    tmp_path, on_signal, monkeypatch, caplog, change
+):
+    store, update = opened(tmp_path / "s"), LexicalIndex.update
+    store.add(chunks(20, 0))
+    close = on_signal(store.close)
+    monkeypatch.setattr(LexicalIndex, "update", lambda *args, **options: (update(*args, **options), close()))
+    with suppress(StoreClosed):
+        store.add([Chunk("new", "a raft")]) if change == "add" else store.delete(["c1"])
+    monkeypatch.undo()
+    assert not caplog.text
+    with opened(tmp_path / "s") as store:
+        scores = store.search_lexical("boat of turn", k=5)
+        assert len(store) == (21 if change == "add" else 19)
+        assert store.verify(full=True)
+        store.rebuild()
+        assert store.search_lexical("boat of turn", k=5) == scores
 
 
 def test_an_interrupted_close_releases_the_directory(tmp_path, monkeypatch):

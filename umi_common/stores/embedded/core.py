@@ -166,6 +166,8 @@ class Core:
         """Name of this writer's session, from `Ledger.begin_session`; None: nothing was written yet."""
         self.writing = threading.RLock()
         """Lock that a writer holds while it compares its chunks with the stored ones and changes ledger and indexes."""
+        self._held = threading.Condition(self.writing)
+        """Tells whether this thread holds `writing`: only then `notify` raises no error."""
         self.replacing = threading.Lock()
         """See `HybridStore.replacing`."""
         self._writer_lock = lock
@@ -205,6 +207,26 @@ class Core:
         self.check_not_forked()
         self.ledger.check_writable()
         self.indexes.follow()
+
+    def check_not_writing(self) -> None:
+        """Raise StoreLocked in a thread that holds `writing`. Called where a write begins.
+
+        A signal handler, or a finalizer that the garbage collector calls, runs in the middle of another call of its
+        thread. `writing` would let it in, as a reentrant lock, and its commit would break the one that is under way.
+        """
+        if self._writing_here():
+            raise StoreLocked(
+                "this thread is in the middle of another write to the store, so this call, made for example by a "
+                "signal handler, has written nothing; let the handler set a flag, and repeat the call after that write"
+            )
+
+    def _writing_here(self) -> bool:
+        """Whether this thread holds `writing`."""
+        try:
+            self._held.notify(0)
+        except RuntimeError:
+            return False
+        return True
 
     def check_not_forked(self) -> None:
         """Raise StoreForked in a process that was forked after the opening."""
@@ -345,6 +367,7 @@ class Core:
         """Save the indexes, close the ledger and release the lock. Called once, after the last handle was closed."""
         if self.forked:
             return
+        interrupted = self._writing_here()  # by a signal handler that closes the store: the arrays may be half changed
         # The steps run last to first, the ledger is closed before the mark is written: only closing empties its log.
         # Each step runs even if an earlier one fails or is interrupted: a lock that stays would keep all writers out.
         with self.writing, ExitStack() as steps:
@@ -356,7 +379,8 @@ class Core:
             steps.callback(self._mark_closed)
             steps.callback(self.ledger.close)
             if not self.ledger.read_only:
-                self.indexes.save(always=True)
+                if not interrupted:
+                    self.indexes.save(always=True)
                 if self.ledger.in_place():
                     self.search_counter.save(always=True)
 

@@ -62,6 +62,7 @@ class HybridStore(BaseStore):
         StoreClosed: By every method that reads or writes the store, after close().
         StoreForked: By these methods in a child process that was forked after open(); open the store in the child.
         LedgerDamaged: By every method that reads a row whose checksum is wrong.
+        StoreLocked: By every method that writes, in a signal handler that interrupts another write of its thread.
     """
 
     def __init__(self, handle: CoreHandle) -> None:
@@ -156,7 +157,7 @@ class HybridStore(BaseStore):
             EmbedderError: The embedder failed. Nothing is written.
             StoreFull: The disk is full, or cannot be written. Nothing is written.
         """
-        core = self._core
+        core = self._core_to_write
         core.ready_to_write()
         batch = valid_batch(chunks, vectors, core.dim or declared_dim(core.embedder), on_invalid)
         entries = encode(batch.chunks)
@@ -215,7 +216,7 @@ class HybridStore(BaseStore):
         """
         given = (source_key, position_key, time_key)
         keys = [(key,) if isinstance(key, str) else tuple(key) for key in given]
-        self._core.ready_to_write()
+        self._core_to_write.ready_to_write()
         return import_collection(self, collection, keys, show_progress=show_progress)
 
     def drift(self, collection: Any) -> Drift:
@@ -232,7 +233,7 @@ class HybridStore(BaseStore):
             InputError: If neither `ids` nor `where` is given.
             FilterError: If `where` is not a valid filter.
         """
-        core, tree = self._core, parse_filter(where)
+        core, tree = self._core_to_write, parse_filter(where)
         wanted = ids_to_delete(ids, tree, "to remove all, give the ids() of the HybridStore")
         with core.writing:
             core.ready_to_write()
@@ -390,6 +391,13 @@ class HybridStore(BaseStore):
         return core
 
     @property
+    def _core_to_write(self) -> Core:
+        """The open store; raises the errors of `_core`, and StoreLocked in the middle of a write of this thread."""
+        core = self._core
+        core.check_not_writing()
+        return core
+
+    @property
     def replacing(self) -> threading.Lock:
         """A lock for callers that read chunks and then replace them; the store itself does not acquire it."""
         return self._ready().replacing
@@ -466,11 +474,11 @@ class HybridStore(BaseStore):
         Raises:
             LedgerDamaged: If the ledger itself is damaged, which cannot be rebuilt.
         """
-        return care.repair(self._core)
+        return care.repair(self._core_to_write)
 
     def rebuild(self) -> None:
         """Build all indexes again from the ledger; embeds nothing."""
-        care.rebuild(self._core)
+        care.rebuild(self._core_to_write)
 
     def compact(self) -> None:
         """Free the space of removed chunks, on the disk and in memory, and delete the LLM's replies in `rewrites.db`.
@@ -478,7 +486,7 @@ class HybridStore(BaseStore):
         If another process still reads an earlier state, the removed chunks stay on the disk; a warning then says how to
         free their space.
         """
-        care.compact(self._core)
+        care.compact(self._core_to_write)
 
     def close(self) -> None:
         """Close the store. Its directory is unlocked when all stores of this process that share it are closed."""
