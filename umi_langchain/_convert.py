@@ -28,7 +28,7 @@ from umi_common.frameworks.records import (
 )
 from umi_common.frameworks.writing import KnownSources
 from umi_common.protocols import pages
-from umi_common.stores.batch_checks import SkippedChunk
+from umi_common.stores.batch_checks import SkippedChunk, check_no_table, taken_by
 from umi_common.stores.chroma.chroma_import import pages_with_text
 from umi_common.stores.chroma.records import copied_chunk
 from umi_common.types import Chunk
@@ -112,10 +112,13 @@ def checked_documents(given: Any) -> list[Document]:
     advice = "expected a list of LangChain Documents; from_texts takes strings"
     if not isinstance(given, Iterable) or isinstance(given, (str, Document)):
         raise InvalidChunk(f"documents is {type(given).__name__}; {advice}")
+    check_no_table("documents", given, "Document(row.pop('text'), metadata=row)")
     documents: list[Document] = list(given)
     for index, document in enumerate(documents):
         if not isinstance(document, Document):
-            raise InvalidChunk(f"document {index} is {type(document).__name__}; {advice}")
+            raise InvalidChunk(
+                f"document {index} is {type(document).__name__}; {advice}{taken_by(document, 'langchain_core')}"
+            )
         if not isinstance(document.metadata, Mapping):
             raise InvalidChunk(f"document {index}: metadata is {type(document.metadata).__name__}; expected a dict")
     return documents

@@ -50,7 +50,7 @@ from umi_common.frameworks.records import (
 )
 from umi_common.frameworks.writing import KnownSources
 from umi_common.protocols import pages
-from umi_common.stores.batch_checks import SkippedChunk
+from umi_common.stores.batch_checks import SkippedChunk, check_no_table, taken_by
 from umi_common.types import Chunk, plain_value
 
 log = logging.getLogger("umi")
@@ -139,9 +139,10 @@ def _embedded_text(node: BaseNode) -> str:
 def check_node(index: int, node: object, holder: str = "TextNode(text=...)") -> None:
     """Raise InvalidChunk if the item at `index` of a list is no node; the message suggests `holder` for a string."""
     if not isinstance(node, BaseNode):
+        advice = "; give its .node" if isinstance(node, NodeWithScore) else taken_by(node, "llama_index")
         raise InvalidChunk(
             f"node {index} is {type(node).__name__}; expected a list of LlamaIndex nodes or Documents; "
-            f"wrap a string as {holder}"
+            f"wrap a string as {holder}{advice}"
         )
 
 
@@ -267,6 +268,7 @@ def listed(nodes: Any, name: str = "nodes") -> list[Any]:
     """The items of the argument `name` as a list; raises InvalidChunk for one node, a string or None."""
     if not isinstance(nodes, Iterable) or isinstance(nodes, (str, BaseComponent)):
         raise InvalidChunk(f"{name} is {type(nodes).__name__}; expected a list of LlamaIndex nodes or Documents")
+    check_no_table(name, nodes, "TextNode(text=row.pop('text'), metadata=row)")
     return list(nodes)
 
 

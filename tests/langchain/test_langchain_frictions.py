@@ -11,6 +11,7 @@ import sys
 from datetime import datetime, timedelta, timezone
 from uuid import uuid4
 
+import pandas
 import pytest
 from langchain_chroma import Chroma
 from langchain_core.chat_history import InMemoryChatMessageHistory
@@ -22,8 +23,9 @@ from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, Remove
 from langchain_core.prompt_values import ChatPromptValue
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
+from llama_index.core.schema import TextNode
 
-from umi_common import HybridStore
+from umi_common import Chunk, HybridStore
 from umi_common.errors import (
     ConfigError,
     EmptyQuery,
@@ -378,6 +380,20 @@ def test_what_is_no_list_of_documents_says_what_to_pass(store, given):
     for take in (UmiRetriever.from_documents, UmiVectorStore.from_documents, store.add_documents):
         with pytest.raises(InvalidChunk, match=r"expected a list of LangChain Documents; from_texts takes strings"):
             take(given)
+
+
+def test_nodes_chunks_and_tables_in_place_of_documents_say_what_takes_them(store):
+    table = pandas.DataFrame({"text": ["Ann met Bob"], "year": [2024]})
+    for take in (UmiRetriever.from_documents, UmiVectorStore.from_documents, store.add_documents):
+        with pytest.raises(InvalidChunk, match=r"umi_llamaindex.UmiRetriever.from_nodes takes LlamaIndex nodes"):
+            take([TextNode(text="Ann met Bob")])
+        with pytest.raises(InvalidChunk, match=r"HybridStore.add takes chunks, and UmiRetriever.from_store"):
+            take([Chunk("a", "Ann met Bob")])
+        with pytest.raises(InvalidChunk, match="documents is DataFrame, a table") as caught:
+            take(table)
+    code = str(caught.value).partition("; give ")[2]
+    (made,) = eval(code, {"Document": Document, "table": table})
+    assert (made.page_content, made.metadata) == ("Ann met Bob", {"year": 2024})
 
 
 def test_a_document_whose_metadata_were_taken_away_is_named(store):

@@ -11,7 +11,9 @@ import threading
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
+import pandas
 import pytest
+from langchain_core.documents import Document as LangChainDocument
 from llama_index.core import StorageContext, SummaryIndex, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.types import ChatMessage
@@ -312,6 +314,16 @@ def test_a_copy_of_a_vector_store_shares_the_store_and_one_in_memory_says_why_it
         store.add(NODES)
         with pickle.loads(pickle.dumps(store)) as again:  # noqa: S301 our own bytes
             assert again.retriever().retrieve("Dora")[0].node == store.retriever().retrieve("Dora")[0].node
+
+
+def test_documents_of_langchain_and_hits_in_place_of_nodes_say_what_to_give():
+    for take in (UmiRetriever.from_nodes, UmiVectorStore().add):
+        with pytest.raises(InvalidChunk, match=r"umi_langchain.UmiRetriever.from_documents takes LangChain Documents"):
+            take([LangChainDocument("Ann met Bob")])
+        with pytest.raises(InvalidChunk, match=r"node 0 is NodeWithScore.*give its \.node"):
+            take([NodeWithScore(node=TextNode(text="Ann met Bob"), score=1.0)])
+        with pytest.raises(InvalidChunk, match="nodes is DataFrame, a table"):
+            take(pandas.DataFrame({"text": ["Ann met Bob"]}))
 
 
 def test_one_query_in_place_of_a_list_is_not_read_letter_by_letter():

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import chromadb
 import numpy as np
+import pandas
 import pytest
+from langchain_core.documents import Document
+from llama_index.core.schema import TextNode
 from qdrant_client import QdrantClient
 from small_store import NOW, chunks, search
 
@@ -66,6 +69,38 @@ def test_one_chunk_in_place_of_a_list_says_what_to_pass(store, given):
     for on_invalid in ("raise", "skip"):
         with pytest.raises(InvalidChunk, match=r"expected a list of umi_common\.Chunk"):
             store.add(given, on_invalid=on_invalid)
+
+
+@pytest.mark.parametrize("on_invalid", ["raise", "skip"])
+def test_a_data_frame_is_refused_with_the_code_that_makes_chunks_of_its_rows(store, on_invalid):
+    table = pandas.DataFrame({"id": [1, 2], "text": ["a red pear", "a blue plum"], "price": [3, 4]})
+    with pytest.raises(InvalidChunk, match="DataFrame, a table, whose iteration gives columns and not rows") as caught:
+        store.add(table, on_invalid=on_invalid)
+    code = str(caught.value).partition("; give ")[2]
+    report = store.add(eval(code, {"Chunk": Chunk, "table": table}), on_invalid=on_invalid)
+    assert report.added == 2
+    assert store.get(["2"]) == [Chunk("2", "a blue plum", metadata={"price": 4})]
+
+
+def test_a_row_with_a_column_of_its_own_is_told_to_put_it_into_the_metadata(store):
+    with pytest.raises(InvalidChunk, match=r"unknown key 'price'; .*put other values into metadata: \{'metadata'"):
+        store.add([{"id": "a", "text": "a red pear", "price": 3}])
+    with pytest.raises(InvalidChunk, match="unknown key 'page_content' and without 'text'"):
+        store.add([{"id": "a", "page_content": "a red pear"}])
+
+
+@pytest.mark.parametrize(
+    ("item", "told"),
+    [
+        ("a red pear", r'Chunk\("an id", string\)'),
+        (Document("a red pear"), "umi_langchain.UmiRetriever.from_documents takes LangChain Documents"),
+        (TextNode(text="a red pear"), "umi_llamaindex.UmiRetriever.from_nodes takes LlamaIndex nodes"),
+        (5, "a dict of its fields$"),
+    ],
+)
+def test_an_item_that_the_store_does_not_take_names_the_interface_that_does(store, item, told):
+    with pytest.raises(InvalidChunk, match=rf"item 0 is {type(item).__name__}; expected umi_common.Chunk .*{told}"):
+        store.add([item])
 
 
 @pytest.mark.parametrize("ids", ["t0", None, 5])

@@ -25,6 +25,12 @@ URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 """The beginning of a URL. `Path` makes one slash of two. A drive of Windows, as in C:/, has one letter."""
 FIELDS = tuple(field.name for field in fields(Chunk))
 """Names of a chunk's fields, in order. A dict given in place of a chunk may have only these keys."""
+TAKEN_BY = {
+    "langchain_core": "; umi_langchain.UmiRetriever.from_documents takes LangChain Documents",
+    "llama_index": "; umi_llamaindex.UmiRetriever.from_nodes takes LlamaIndex nodes",
+    "umi_common": "; HybridStore.add takes chunks, and UmiRetriever.from_store(store) searches them",
+}
+"""Package of a class -> end of an error message about an instance of it that was given to another interface of umi."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,7 @@ def valid_batch(
     """
     if isinstance(items, (Chunk, Mapping, str)) or not isinstance(items, Iterable):
         raise InvalidChunk(f"chunks is {type(items).__name__}; expected a list of umi_common.Chunk or of dicts")
+    check_no_table("chunks", items, "Chunk(str(row.pop('id')), row.pop('text'), metadata=row)")
     batch, vectors = list(items), list(vectors) if isinstance(vectors, Iterator) else vectors
     if skipped_list(on_invalid) is not None:
         return _without_invalid(batch, vectors, dim)
@@ -118,6 +125,28 @@ def _without_invalid(batch: list[Any], vectors: Any, dim: int | None) -> ValidBa
     return ValidBatch(chunks, None if rows is None else rows[kept], tuple(skipped))
 
 
+def check_no_table(name: str, items: object, item: str) -> None:
+    """Raise InvalidChunk for a data frame of pandas or polars: its iteration gives columns.
+
+    Args:
+        name: The argument, for the message.
+        item: Expression that makes an item of `row`, a dict, for the message.
+    """
+    if hasattr(items, "columns") and hasattr(items, "to_dict"):
+        rows = "to_dicts()" if hasattr(items, "to_dicts") else 'to_dict("records")'
+        raise InvalidChunk(
+            f"{name} is {type(items).__name__}, a table, whose iteration gives columns and not rows; "
+            f"give [{item} for row in table.{rows}]"
+        )
+
+
+def taken_by(item: object, own: str = "umi_common") -> str:
+    """The end of an error message about an item of a wrong type: "; " and what takes such items. "" for items of the
+    package `own`, whose other items the caller takes, and for those that no interface of umi takes."""
+    packages = {base.__module__.partition(".")[0] for base in type(item).__mro__} - {own}
+    return next((advice for package, advice in TAKEN_BY.items() if package in packages), "")
+
+
 def skipped_list(on_invalid: OnInvalid) -> list[SkippedChunk] | None:
     """A list for the items that "skip" leaves out, None for "raise"; raises ConfigError for any other `on_invalid`."""
     if on_invalid not in get_args(OnInvalid):
@@ -130,12 +159,20 @@ def _as_chunk(index: int, item: object) -> Chunk:
     if isinstance(item, Chunk):
         return item
     if not isinstance(item, Mapping):
-        raise InvalidChunk(f"item {index} is {type(item).__name__}; expected umi_common.Chunk or a dict of its fields")
+        advice = '; of a string make Chunk("an id", string)' if isinstance(item, str) else taken_by(item)
+        raise InvalidChunk(
+            f"item {index} is {type(item).__name__}; expected umi_common.Chunk or a dict of its fields{advice}"
+        )
     unknown = [key for key in item if key not in FIELDS]
     missing = [name for name in ("id", "text") if name not in item]
     if unknown or missing:
-        wrong = f"with the unknown key {unknown[0]!r:.40}" if unknown else f"without {missing[0]!r}"
-        raise InvalidChunk(f"item {index} is {type(item).__name__} {wrong}; expected the fields {', '.join(FIELDS)}")
+        wrong = [f"with the unknown key {key!r:.40}" for key in unknown[:1]]
+        wrong += [f"without {name!r}" for name in missing[:1]]
+        advice = "" if missing else f"; put other values into metadata: {{'metadata': {{{unknown[0]!r:.40}: ...}}}}"
+        raise InvalidChunk(
+            f"item {index} is {type(item).__name__} {' and '.join(wrong)}; expected the fields "
+            f"{', '.join(FIELDS)}{advice}"
+        )
     values = dict(item)
     if values.get("metadata", {}) is None:
         del values["metadata"]
