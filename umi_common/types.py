@@ -109,7 +109,8 @@ class Chunk:
     """A passage of text, with its source, position and time.
 
     Args:
-        id: Unique in a store, 1..1,024 UTF-8 bytes.
+        id: Unique in a store, 1..1,024 UTF-8 bytes. Give a text the same id in every run, because `add` replaces the
+            chunk with this id; with a random id, each run stores the text once more.
         text: The text that a search returns and a context contains. Not blank.
         search_text: The text that is searched and embedded instead of `text`, for example `text` with a title and
             keywords. Not blank; None: `text`.

@@ -316,6 +316,20 @@ def test_a_copy_of_a_vector_store_shares_the_store_and_one_in_memory_says_why_it
             assert again.retriever().retrieve("Dora")[0].node == store.retriever().retrieve("Dora")[0].node
 
 
+def test_nodes_with_the_ids_of_the_run_before_are_not_written_again(tmp_path):
+    """As the page on LlamaIndex advises."""
+    splitter = TokenTextSplitter(
+        chunk_size=20, chunk_overlap=0, id_func=lambda index, document: f"{document.node_id}-{index}"
+    )
+    writes = set()
+    for _ in range(2):
+        nodes = splitter([Document(text="Ann met Bob in Oslo. " * 30, doc_id="a.txt")])
+        with UmiRetriever.from_nodes(nodes, persist_dir=str(tmp_path)) as retriever:
+            writes.add(retriever.umi.store.last_write)
+            assert len(retriever.umi.store) == len(nodes) > 5
+    assert len(writes) == 1
+
+
 def test_documents_of_langchain_and_hits_in_place_of_nodes_say_what_to_give():
     for take in (UmiRetriever.from_nodes, UmiVectorStore().add):
         with pytest.raises(InvalidChunk, match=r"umi_langchain.UmiRetriever.from_documents takes LangChain Documents"):
