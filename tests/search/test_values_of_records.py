@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import date
 from itertools import product
 from unicodedata import category, name
 
@@ -10,6 +11,7 @@ import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore
 from umi_common.search.reorder.names import codes_held, codes_in
+from umi_common.stores.lexical.numbers_in_text import with_short_years
 
 SYLLABLES = ("nat", "ter", "mux", "gor", "pel", "dim", "ral", "vos", "nek", "sin", "tul", "wad")
 NOTES = ("", "", "server port", "port of the service manager", "TCP port service multiplexer", "storage daemon")
@@ -198,3 +200,28 @@ def test_a_phone_number_as_typed_comes_before_its_digits_in_other_groups(query, 
 def test_seven_digits_are_a_phone_number_only_as_a_whole(text):
     _, identifiers = codes_in("7478475")
     assert not codes_held([text], identifiers).any()
+
+
+@pytest.fixture(scope="module", params=["{:%d.%m.%y}", "{:%d/%m/%y}", "{0.day}/{0.month}/{0:%y}"])
+def invoices(request):
+    """Invoices on days whose parts are also days, months and years of others, each with two digits of its year."""
+    days = [date(year, month, day) for year in (2024, 2025) for month in (2, 5, 8) for day in (2, 5, 8, 24, 25)]
+    texts = {str(day): f"Invoice {at + 100}, dated {request.param.format(day)}, paid" for at, day in enumerate(days)}
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(*each) for each in texts.items()])
+        yield umi, days
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["invoice of {0.day} {0:%B %Y}", "invoice dated {0.day}.{0.month}.{0.year}", "the invoice from {0:%Y-%m-%d}"],
+)
+def test_a_date_is_found_in_a_text_with_two_digits_of_its_year(invoices, query):
+    umi, days = invoices
+    for day in days:
+        assert umi.search(query.format(day)).ids[0] == str(day)
+
+
+def test_a_day_has_three_signs_and_may_lack_its_zeros():
+    assert with_short_years("2025-03-12") == ["12.03.25", "12/03/25", "12-03-25", "12.3.25", "12/3/25", "12-3-25"]
+    assert with_short_years("2025-11-12") == ["12.11.25", "12/11/25", "12-11-25"]

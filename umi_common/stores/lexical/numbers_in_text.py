@@ -127,6 +127,13 @@ def days_in_words(text: str) -> list[str]:
     ]
 
 
+def with_short_years(day: str) -> list[str]:
+    """The numeric forms of a day, 2025-03-02, with two digits of its year, the day first: 02.03.25, 2/3/25, 2-3-25."""
+    year, month, number = day.split("-")
+    both = (number, month), (number.lstrip("0"), month.lstrip("0"))
+    return [sign.join((*each, year[2:])) for each in dict.fromkeys(both) for sign in "./-"]
+
+
 def local_numbers(text: str) -> list[str]:
     """The phone numbers of seven digits in the text, joined: 6066180 for "606-6180"."""
     return [first + last for first, last in LOCAL_NUMBER.findall(text)]

@@ -38,7 +38,7 @@ from umi_common.stores.lexical.analyzer import Analyzer, normalised, pieces
 from umi_common.stores.lexical.bm25 import QUERY_TERMS_MAX
 from umi_common.stores.lexical.corpus import Corpus
 from umi_common.stores.lexical.languages import ENGLISH, NOT_FOUND, all_function_words, word_forms
-from umi_common.stores.lexical.numbers_in_text import days_in_words, local_numbers
+from umi_common.stores.lexical.numbers_in_text import days_in_words, local_numbers, with_short_years
 
 SPELLED_TERMS_MAX = 64
 """A query with more distinct terms than this is not expanded by other spellings, forms and compounds. Long queries find
@@ -53,6 +53,7 @@ TYPO_WEIGHT = 0.5
 1, because the word may be correct as typed."""
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*")
 _SEVEN_DIGITS = re.compile(r"[0-9]{7}")
+_DAY = re.compile(r"(?:19|20)\d\d-\d\d-\d\d")
 _DIGIT = re.compile(r"(?<![\w.,:/-])[1-9](?!\w|[.,:/-]\w)")
 """A number of one digit, which is no part of a longer number."""
 ZERO_FILLED = range(3, 9)
@@ -151,8 +152,8 @@ class QueryExpander:
 
         If few rows say "I", the words of `FIRST_PERSON` weigh as much as function words. A date that names its month
         ("3 March 2026") adds "2026-03-03", the term of all numeric forms of the day, if a row holds it. A text that
-        names the month does not get this term: cutting texts into terms would take a third longer. In the same way,
-        "606-6180" adds "6066180".
+        names the month does not get this term: cutting texts into terms would take a third longer. In the same way, a
+        date with its year in full adds its forms with two digits of it ("03.03.26"), and "606-6180" adds "6066180".
         """
         weights = {**first.weighted_terms(query, function_word_weight)}
         spoken = FIRST_PERSON & weights.keys() if self._is_english(first) else frozenset()
@@ -161,7 +162,9 @@ class QueryExpander:
         if spoken and len(spoken) < len(weights):
             few_speak = self._counts(["i"])["i"] < SPEAKING_SHARE * self.corpus.documents
             weights |= {term: function_word_weight * weights[term] for term in spoken if few_speak}
-        weights.update(dict.fromkeys(self._held([*days_in_words(query), *local_numbers(query)]), 1.0))
+        days = days_in_words(query)
+        short = chain(*map(with_short_years, [*days, *filter(_DAY.fullmatch, weights)]))
+        weights.update(dict.fromkeys(self._held([*days, *short, *local_numbers(query)]), 1.0))
         return weights
 
     def _is_english(self, analyzer: Analyzer) -> bool:
