@@ -844,3 +844,16 @@ def test_a_line_that_begins_with_label_and_number_is_this_part_unless_it_is_a_se
     query = query_pairs("what does part 2 say?", terms_of)
     g = g_of(query.pairs, [pairs_in_text(text, query.numbers, terms_of)])
     assert (g.max() > 1.0) == begins_part
+
+
+NUMBERS = ("one", "two", "three", "four", "five")
+
+
+@pytest.mark.parametrize("query", ["{}-star hotel in Ghent", "a {}-star place, Ghent", "Ghent {}-star"])
+def test_a_number_name_joined_to_a_word_is_a_number(query):
+    names = ("Alder", "Birch", "Rose", "Five Elms", "Oaks")
+    texts = {f"{at + 1}": f"Hotel {name}, Ghent. {at + 1} stars, rated {9 - at}.{at}" for at, name in enumerate(names)}
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(*each) for each in texts.items())
+        for at, number in enumerate(NUMBERS, 1):
+            assert umi.search(query.format(number)).ids[0] == umi.search(query.format(at)).ids[0] == f"{at}"

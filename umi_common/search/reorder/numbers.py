@@ -54,7 +54,7 @@ from unicodedata import category
 
 import numpy as np
 
-from umi_common.number_names import DIGITS_OF, NUMBER_NAME, ORDINAL_ENDINGS, digits_of, names_replaced
+from umi_common.number_names import BELOW_100, DIGITS_OF, NUMBER_NAME, ORDINAL_ENDINGS, digits_of, names_replaced
 from umi_common.pool import Floats, Ints, Pool
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, FAR_CANDIDATES, Best
@@ -327,13 +327,22 @@ def reader_of_numbers(query: str) -> Callable[[str], str]:
     return lambda text: read(JOINED_WORD.sub(r"\g<0> ", text))
 
 
+JOINED_NUMBER = re.compile(
+    rf"(?<![\w.,:/-])(\d{{1,2}}|{'|'.join(list(BELOW_100)[1:13])})-(?=[^\W\d_]{{2,}}\b)", re.IGNORECASE
+)
+"""A number, or a number name from one to twelve, to which a hyphen joins a word: "5-star", "five-star"."""
+JOINED_QUERY_WORDS_MAX = 10
+"""Largest number of words of a query in which joined numbers are numbers. In a longer one they are one detail of
+several ("the two-dimensional flow over ..."): Cranfield loses .001."""
 FUNCTION_WORD_REACH = 40
 """Number of characters before a number name that are read for a function word; the longest of these has 12."""
 
 
 def in_digits(query: str) -> str:
-    """A query with its number names in digits: "night eight" as "night 8". A quantity, which no label precedes, stays:
-    "two events", "in two events"."""
+    """A query with its number names in digits: "night eight" as "night 8", "five-star" as "5 star".
+
+    A quantity, which no label precedes, stays: "two events", "in two events".
+    """
 
     def replaced(name: re.Match[str]) -> str:
         digits = digits_of(name[0])
@@ -341,7 +350,10 @@ def in_digits(query: str) -> str:
         is_quantity = all_function_words().issuperset(words_in(before)[-1:])
         return name[0] if is_quantity and digits.isdecimal() else digits
 
-    return NUMBER_NAME.sub(replaced, query)
+    query = NUMBER_NAME.sub(replaced, query)
+    if "-" not in query or len(query.split()) > JOINED_QUERY_WORDS_MAX:
+        return query
+    return JOINED_NUMBER.sub(lambda joined: f"{canonical(joined[1].lower())} ", query)
 
 
 def numbers_sought(query: str) -> re.Pattern[str] | None:
