@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore
+from umi_common.query.questions import exclusion_in, negation_in
 
 PARTIES = ("Blue Heron Media", "Redstone Cement", "Pinewood Motors", "Calder Paper")
 KINDS = ("Invoice", "Contract", "Complaint")
@@ -323,3 +324,97 @@ def test_a_text_on_a_thing_that_someone_lacks_is_found():
         store.add([Chunk(text, text) for text in texts])
         for question in ("returns without a receipt", "can I return shoes without a receipt", "returns, no receipt"):
             assert umi.search(question).ids[0] == texts[0]
+
+
+@pytest.fixture(scope="module")
+def lessons():
+    """Lessons of three teachers in three subjects, each also with a class and a room."""
+    teachers, subjects = ("Dr. Kaya", "Mr Singh", "Ms O'Neil"), ("Maths", "English", "Biology")
+    rows = [f"Class {n}, {day}: {s}, {t}, room A{n}" for s in subjects for t in teachers for n, day in CLASSES]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(row, row) for row in rows])
+        yield umi
+
+
+CLASSES = [(n, day) for n in (7, 8, 9) for day in ("Monday", "Tuesday")]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "who other than {} teaches {}?",
+        "who besides {} teaches {}?",
+        "Is there anyone other than {} who teaches {}?",
+        "is there anybody besides {} that teaches {}",
+        "which teacher besides {} has {}?",
+    ],
+)
+@pytest.mark.parametrize("excluded", ["Dr. Kaya", "Mr Singh", "Ms O'Neil"])
+def test_a_question_for_others_than_a_person_with_a_title_names_the_others(lessons, question, excluded):
+    for subject in ("Maths", "English", "Biology"):
+        found = lessons.search(question.format(excluded, subject), limit=4).ids
+        assert not [row for row in found if excluded in row or subject not in row]
+
+
+CAKES = ("Carrot", "Pumpkin", "Lemon", "Apple", "Poppy seed", "Beetroot")
+
+
+@pytest.mark.parametrize("stated", ["Contains eggs.", "{}-free.", "{} free."])
+@pytest.mark.parametrize("query", ["{}-free cake", "cake, {}-free please", "show me {}-free cakes", "cake without {}"])
+def test_something_free_of_an_ingredient_is_found_and_not_what_contains_it(query, stated):
+    ingredients = ("milk", "nuts", "soy")
+    texts = [f"{name} cake. Served warm. Contains eggs and {ingredients[at % 3]}." for at, name in enumerate(CAKES)]
+    for ingredient in ingredients:
+        one_more = f"Plain cake. Served warm. {stated.format(ingredient.capitalize())}"
+        with HybridStore.open() as store, DualRetriever(store) as umi:
+            store.add([Chunk(text, text) for text in (*texts, one_more)])
+            found = umi.search(query.format(ingredient), limit=4).ids
+            assert not [text for text in found if f"and {ingredient}" in text]
+
+
+@pytest.mark.parametrize(
+    ("query", "right"),
+    [
+        ("duty-free shops at the airport", "Duty free shop at the airport, gate 4."),
+        ("toll-free number of Acme", "Acme, toll-free number 0800 22."),
+        ("hands-free kit for the van", "Van kit, hands-free, 40 euros."),
+        ("how to make lactose-free cheese", "How to make cheese without lactose."),
+    ],
+)
+def test_a_text_that_is_free_of_it_is_found(query, right):
+    texts = ["Duty free shop at the airport, gate 4.", "Book shop at the airport, gate 4."]
+    texts += ["Acme, toll-free number 0800 22.", "Acme, fax number 0241 22.", "Van kit, hands-free, 40 euros."]
+    texts += ["Van kit, two hands, 40 euros.", "How to make cheese without lactose.", "How to make cheese at home."]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(text, text) for text in texts])
+        assert umi.search(query).ids[0] == right
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "besides the point",
+        "what is there to do besides hiking in the Alps?",
+        "Besides Tom, who knows the code?",
+        "who sat besides her in the car?",
+        "who lives beside the Smith family",
+        "what vitamins besides iron help",
+        "which shop is besides the church",
+        "how do I set up hands-free calling?",
+        "is the gum sugar-free?",
+        "does trouble-free operation need service",
+        "how to make lactose-free cheese at home",
+        "what does royalty-free mean",
+        "is there a smoke-free zone",
+        "free parking in Leeds",
+        "carefree holidays",
+        "freedom of speech",
+        "get one free",
+        "are free-range eggs better",
+        "free-standing bath",
+        "when is the hall free?",
+        "who other than you can sign",
+    ],
+)
+def test_a_query_with_besides_or_free_excludes_nothing_unless_it_names_what_is_left_out(query):
+    assert (exclusion_in(query), negation_in(query)) == (None, None)

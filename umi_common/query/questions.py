@@ -88,12 +88,20 @@ _EXCLUDED = rf"(?P<excluded>(?: (?!{_VERB})(?:\w{{1,2}}\.|[^\s.?!,]+(?:\.\b[^\s.
 _EXCLUSION = re.compile(rf"(?P<kept>{_KEPT}+?),? {EXCEPT.pattern}{_EXCLUDED}", re.IGNORECASE)
 """A query of one sentence that ends in words of `EXCEPT` and at most eight excluded words, none an auxiliary verb. A
 full stop after one or two letters does not end the sentence: "Dr. Lee", "no. 5". A list with commas does not match."""
-_WHO_OTHER = re.compile(
-    rf"(?P<kept>(?:{_PREPOSITION}who|(?:which|what)(?: \w+){{1,2}})) {EXCEPT.pattern}"
-    rf"(?P<excluded>(?-i:(?: [^\W\d_a-z][^\s.?!,]*)+))(?P<rest> {_KEPT}+?)[.?!]*",
+_WHO = rf"(?:{_PREPOSITION}who|(?:which|what)(?: \w+){{1,2}}|(?:(?:is|are) there )?(?:any|some)(?:one|body))"
+_NAME = r"(?-i:(?: [^\W\d_a-z](?:\w{0,2}\.|[^\s.?!,]*))+)"
+"""Words with a capital letter: "Dr. Kaya"."""
+_REST = rf"(?P<rest> {_KEPT}+?)[.?!]*"
+_WHO_OTHER = re.compile(rf"(?P<kept>{_WHO}) {EXCEPT.pattern}(?P<excluded>{_NAME}){_REST}", re.IGNORECASE)
+"""A question that excludes a name behind its first words: "which shops other than Aldi sell it?"."""
+_WHO_BESIDES = re.compile(rf"(?P<kept>{_WHO}) besides(?P<excluded>{_NAME}){_REST}", re.IGNORECASE)
+"""The same with "besides", which texts that answer may hold beside the name."""
+_FREE = re.compile(
+    rf"(?=.*\w-free\b)(?P<kept>(?!(?:how|what|when|why)\b)(?:(?!\b{_VERB}){_KEPT})*?)(?P<excluded>\b[^\W\d_]{{3,}})-free\b"
+    rf"(?P<rest>(?:(?!\b{_VERB}){_KEPT})*?)[.?!]*",
     re.IGNORECASE,
 )
-"""A question that excludes a name behind its first words: "which shops other than Aldi sell it?"."""
+"""A query for something free of something: "nut-free cakes". The first condition is tested first, to save time."""
 _BE_NOT = r"(?:is|are|was|were)(?:n['\u2019]t| not)"
 _PREPOSITIONS = r"(?:about|at|by|for|from|in|of|on|under|with)"
 _BEHIND_NOUN = rf"(?:{_PREPOSITIONS}|to|near|between)"
@@ -206,11 +214,13 @@ def exclusion_in(query: str) -> Exclusion | None:
 
 
 def negation_in(query: str) -> Exclusion | None:
-    """What "not", "without", "no" behind a comma, or "but" behind "any", excludes in a query; None: nothing."""
+    """What "not", "without", "-free", "no" behind a comma, "but" behind "any", or "besides" behind "who", excludes in a
+    query; None: nothing."""
     query = _single_spaced(query)
     if len(query) > EXCLUDING_CHARACTERS_MAX:
         return None
-    found = next(filter(None, (pattern.fullmatch(query) for pattern in (*_NEGATIONS, _WITHOUT))), None)
+    patterns = (*_NEGATIONS, _WITHOUT, _WHO_BESIDES, _FREE)
+    found = next(filter(None, (pattern.fullmatch(query) for pattern in patterns)), None)
     if found is None:
         return None
     kept = found["kept"] + (found.groupdict().get("rest") or "")

@@ -74,7 +74,7 @@ from umi_common.search.reorder.words import (
     with_plain_signs,
     words_in,
 )
-from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
+from umi_common.stores.lexical.languages import ENGLISH, NEGATIONS, all_function_words, function_words
 from umi_common.stores.lexical.numbers_in_text import BASE_UNITS, in_base_units, with_common_forms
 
 COMPARED = 20
@@ -310,14 +310,16 @@ def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf, onl
     For "projects but not on AWS", both arms rank texts on projects on AWS first, because these hold most of the query's
     words. A candidate a passes b if lacks(a) contains lacks(b) and is larger, and held(a) contains held(b):
 
-        lacks(i)    the set of the excluded words that text i lacks, or holds only behind a negation ("not on AWS")
+        lacks(i)    the set of the excluded words that text i lacks, or holds only behind a negation ("not on AWS") or
+                    before "free" ("sugar free")
         held(i)     the set of the words that the query asks for and text i holds
 
-    Neither set has function words. A text holds a word if it holds the word itself or its terms. Terms alone would miss
-    words of other languages, because a single word is stemmed as English, and a text by the rules of its language. The
-    order does not change if one of the first `CANDIDATES` states an exception with an excluded word, as "open daily
-    except Mondays" does: the query may ask for that text. Further candidates take part only if all of the first
-    `CANDIDATES` hold excluded words, as of many invoices from Acme.
+    Neither set has function words; an excluded word alone may be one of another language, such as "soy". A text holds a
+    word if it holds the word itself or its terms. Terms alone would miss words of other languages, because a single
+    word is stemmed as English, and a text by the rules of its language. The order does not change if one of the first
+    `CANDIDATES` states an exception with an excluded word, as "open daily except Mondays" does: the query may ask for
+    that text. Further candidates take part only if all of the first `CANDIDATES` hold excluded words, as of many
+    invoices from Acme.
 
         1. Each of the first `CANDIDATES` moves forward as long as it passes the one directly before it.
         2. From the first to the last, each moves directly before the first that it passes, also if texts on other
@@ -329,17 +331,20 @@ def reorder_excluded(best: Best, *, exclusion: Exclusion, terms_of: TermsOf, onl
             any text on foods before "Grapes are toxic to dogs".
     """
     order, texts = best.order, [text[:CHARACTERS_MAX] for text in best.texts]
+    english, typed = function_words([ENGLISH]), words_in(exclusion.excluded)
+    excluded = content_words(exclusion.excluded) or tuple(word for word in typed if word not in english)
     wanted, unwanted = (
         {word: frozenset(terms_of(word)) for word in names_in_digits(words)}
-        for words in (content_words(exclusion.kept), content_words(exclusion.excluded))
+        for words in (content_words(exclusion.kept), excluded)
     )
     unwanted |= {word: frozenset([word]) for word in joined_in(exclusion.excluded) if "-" in word}
     if _states_exception([texts[at] for at in order[:CANDIDATES]], unwanted, terms_of):
         return best.ranked
+    free_of = re.compile(rf"\b(?:{'|'.join(map(re.escape, unwanted))}) free\b", re.IGNORECASE)  # "sugar free"
     is_double_negation = NEGATED.search(exclusion.excluded) is not None  # "rolls, not gluten-free"
 
     def kind_of(text: str) -> _Kind:
-        stated = text if is_double_negation else parted_by_negations(text)[0]
+        stated = free_of.sub("", text if is_double_negation else parted_by_negations(text)[0])
         lacks = unwanted.keys() - _words_held(unwanted, stated, terms_of)
         return frozenset(lacks), frozenset(_words_held(wanted, text, terms_of))
 
