@@ -200,8 +200,11 @@ def manual():
     [
         ("order the impeller for C182", False),
         ("ticket TR-2204 on the oil filter", False),
+        ("oil filter tr2204", False),
         ("oil filter of 2023", True),
         ("oil filter 4711", True),
+        ("impeller mid-2023", True),
+        ("filter the vitamins 在1990年", True),
         ("filter the B12 vitamins", True),
         ("impeller at 5pm", True),
     ],

@@ -56,8 +56,8 @@ ONE_WORD_COMPARED = 64
 LENGTH_MIN = 1e-12
 """Smallest length by which a vector is divided, so that a vector of zeros does not become NaN."""
 _WORD = re.compile(r"[^\W_]{1,40}")
-_CODE = re.compile(r"(?<![^\W_])[^\W\d_]+-?\d{3}")
-"""A code such as "C182" or "TR-2204". "Covid-19", "B12" and "PS5" have fewer digits."""
+_CODE = re.compile(r"(?<![A-Za-z\d])[A-Za-z]+(?:-(?!(?:19|20)\d\d(?![-\d])))?\d{3}")
+"""A code such as "C182" or "TR-2204". "Covid-19" and "B12" have fewer digits; "mid-2023" and "在1990年" hold a year."""
 
 
 def reorder_by_late_interaction(best: Best, *, query: str, config: LateInteractionConfig, share: float) -> RankedPool:
