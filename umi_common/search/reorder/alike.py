@@ -37,7 +37,8 @@ For the text i of a candidate:
                    from, Paris, to, London
     content(i)     the set of the words of asked(i) without function words other than negations: Paris, London. It lacks
                    words that either only the query or only the text negates: "E27 not dimmable", "dimmable, not for
-                   outdoors". Of a negation in the query, only its first word must be negated in the text, too.
+                   outdoors". Of a negation in the query, only its first word must be negated in the text, too. It also
+                   lacks words that a mail only quotes (`without_quoted`).
     held(i)        content(i); if the query names a period and the text is of it, the period is one more element
     neighbours(i)  the set of the pairs of words that are adjacent in asked(i), at most `REACH` words apart in the text,
                    and adjacent in the query without the words that the text lacks. For the query "from London to
@@ -66,6 +67,7 @@ from umi_common.runtime.forks import cached_property
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, Best, inserted
 from umi_common.search.reorder.sources import asks
+from umi_common.search.reorder.speaker import without_quoted
 from umi_common.search.reorder.words import (
     FIRST_LETTERS,
     TEXTS_KEPT,
@@ -152,9 +154,13 @@ class Words:
         self.sequence = query.read(text) if len(text) <= CHARACTERS_MAX else ()
         self.of_query = query.words.intersection(self.sequence)
         """The query's words in the text."""
-        self.content = query.content & self.of_query
+        own = without_quoted(text) if self.of_query else text
+        said = self.of_query if own is text else self.of_query.intersection(query.read(own))
+        self.quoted = query.content & (self.of_query - said)
+        """The content words of the query that are only in what a mail quotes from others."""
+        self.content = query.content & said
         if self.content and (query.negated or not NEGATING.isdisjoint(self.sequence)):
-            stated, negated = parted_by_negations(text)
+            stated, negated = parted_by_negations(own)
             inside = frozenset(query.read(negated))
             only_negated = query.affirmed & inside
             if only_negated:
@@ -227,7 +233,7 @@ def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools |
         near_enough = bool(scores[one] >= EQUAL_SCORE * scores[other])
         if equal[one] != equal[other] and not may_answer(one, other):
             return equal[one] and near_enough
-        if a.content > b.content and b.sequence and b.words <= asked.words:
+        if a.content > b.content and b.sequence and (b.words <= asked.words or a.content <= b.content | b.quoted):
             return near_enough
         return scores[one] >= SCORE * scores[other] and _holds_more(a, b) and _alike(a, b)  # last: it takes the longest
 

@@ -48,16 +48,19 @@ MESSAGE = re.compile(
 """The beginning of a message."""
 HEADERS = re.compile(r"\A(?:[^\W\d][\w-]{0,20} ?: [^\n]*\n){1,9}")
 """The first lines of a text, if they begin with a name and a colon, such as the headers of a mail."""
-OF_MAIL = re.compile(
-    r"@|^(?:Subject|Betreff|Objet|Asunto|Oggetto|Assunto|Onderwerp|Temat|Ämne|Emne|Тема) ?:", re.MULTILINE
-)
+_SUBJECT = "(?:Subject|Betreff|Objet|Asunto|Oggetto|Assunto|Onderwerp|Temat|Ämne|Emne|Тема)"
+OF_MAIL = re.compile(rf"@|^{_SUBJECT} ?:", re.MULTILINE)
 """Found in the headers of a mail, but not in a timetable ("From: Bonn", "To: Ulm")."""
-SENDER = re.compile(r"^(?:From|Von|De|Da|Van|Od|Fra|Från|От|Від) ?: +\"?([^\n<>\"@]*[^\W\d_])", re.MULTILINE)
+_SENDER = "(?:From|Von|De|Da|Van|Od|Fra|Från|От|Від)"
+SENDER = re.compile(rf"^{_SENDER} ?: +\"?([^\n<>\"@]*[^\W\d_])", re.MULTILINE)
 """The header with the sender of a mail; group 1 is the sender's name, or what stands before the @ of the address."""
 GREETING = re.compile(r"\A\s*(?:\S+ ){0,2}\S+[,!]\s")
 """The first words of a mail: "Dear Mira,"."""
-QUOTED_LINE = re.compile(r"^>.*", re.MULTILINE)
-"""A line that a mail quotes from another one."""
+QUOTED = re.compile(
+    rf"^>.*|^{_SENDER} ?: [^\n]*\n(?:[^\W\d][\w-]{{0,20}} ?: [^\n]*\n){{0,5}}{_SUBJECT} ?: .*(?:\n.*)*",
+    re.MULTILINE,
+)
+"""What a mail quotes from others: lines that begin with ">", and the headers of another mail with all text behind."""
 CAPITALS = re.compile(r"[A-Z]\w*(?:['’.]?\s+[A-Z]\w*)*")
 """Words in a row that begin with a capital letter: "Dr. Weber"."""
 ARTICLE = re.compile(
@@ -126,8 +129,20 @@ def mail_headers(text: str) -> str:
     return "" if headers is None or OF_MAIL.search(headers[0]) is None else headers[0]
 
 
+def without_quoted(text: str) -> str:
+    """A text; of a mail without what it quotes, but with the questions that it quotes, because it may answer them."""
+    headers = mail_headers(text)
+    if SENDER.search(headers) is None:
+        return text
+    return headers + QUOTED.sub(_questions_in, text[len(headers) :])
+
+
+def _questions_in(quoted: re.Match[str]) -> str:
+    return "\n".join(line for line in quoted[0].splitlines() if line.rstrip().endswith("?"))
+
+
 def _said(text: str) -> str:
-    """A text; of a mail only what its sender says: no headers, greeting and quoted lines."""
+    """A text; of a mail only what its sender says: no headers, greeting and quoted text."""
     if SENDER.search(mail_headers(text)) is None:
         return text
-    return QUOTED_LINE.sub("", GREETING.sub("", HEADERS.sub("", text)))
+    return QUOTED.sub("", GREETING.sub("", HEADERS.sub("", text)))
