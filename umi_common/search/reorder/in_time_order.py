@@ -30,9 +30,10 @@ from typing import NamedTuple
 import numpy as np
 
 from umi_common.pool import Bools, Floats, Pool
-from umi_common.query.time.find import COUNT, FIRST_ELSEWHERE, LAST_ELSEWHERE, TimeOrder
+from umi_common.query.time.find import COUNT, FIRST_ELSEWHERE, LAST_ELSEWHERE, TimeOrder, without_count
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, Best
+from umi_common.search.reorder.speaker import sender_in, speaker_of, without_quoted
 from umi_common.search.reorder.words import DIGITS, TermsOf, content_words, words_in
 from umi_common.stores.lexical.languages import ENGLISH, all_function_words, function_words
 
@@ -70,6 +71,12 @@ CHUNKS_BEFORE_CORRECTION = 2
 """Number of chunks before a correction that it may correct: the user's message and the reply to it."""
 _LAST_OF_SEVERAL = re.compile(rf"\b(?:last|latest|newest|recent(?:ly)?|{LAST_ELSEWHERE})\b", re.IGNORECASE)
 """Words of a query that asks for the last of several things ("my last exam") and not for the present state."""
+MESSAGE = re.compile(
+    r"\b(?:messages?|(?:e-?)?mails?|posts?|comments?|nachricht(?:en)?|beitr(?:ag|äge)|courriels?|mensajes?|correos?"
+    r"|messagg[io]|mensage(?:m|ns)|berichten)\b",
+    re.IGNORECASE,
+)
+"""Words for a message: "the last mail from Asha"."""
 _LAST_TIME = re.compile(
     rf"\bwhen\b.*\blast\b|\blast time\b|\b(?:wann|quand|cuándo|quando|wanneer)\b.*\b(?:{LAST_ELSEWHERE})\b",
     re.IGNORECASE,
@@ -155,9 +162,13 @@ def comparable(pool: Pool, several: bool) -> Bools:
     return np.asarray((lexical > 0) & (lexical >= least) & (pool.length <= SERIES_TERMS), dtype=bool)
 
 
-def candidates_compared(pool: Pool, several: bool) -> int:
-    """Number of best candidates to read: `SERIES_READ` if more than `CANDIDATES` may be compared."""
-    return SERIES_READ if comparable(pool, several).sum() > CANDIDATES else CANDIDATES
+def candidates_compared(pool: Pool, several: bool, *, of_messages: bool = False) -> int:
+    """Number of best candidates to read: `SERIES_READ` if more than `CANDIDATES` may be compared.
+
+    Args:
+        of_messages: Whether the query asks for messages (`MESSAGE`). Those of a person need not hold a word of it.
+    """
+    return SERIES_READ if (several and of_messages) or comparable(pool, several).sum() > CANDIDATES else CANDIDATES
 
 
 def reorder_by_time(
@@ -179,17 +190,25 @@ def reorder_by_time(
         terms_of: The store's function from a text to its terms.
         phrase: The words that name a period; "" if the query names none.
         of_period: (n,) whether the time of a row lies in this period. If a candidate of a series does, or its text
-            holds the phrase, the others are not of the series: "last invoice of March" is none of April.
+            holds the phrase, the others are not of the series: "last invoice of March" is none of April. Nor are the
+            messages of others if the query names a sender: "Asha's last mail on the roof".
     """
     several = of_several(query, asked)
     short = comparable(best.pool, several)[best.rows]
-    series, limited = _series(best, short, query, asked, terms_of), False
-    if series is not None and of_period is not None:
-        inside = series & (of_period[best.rows] | [phrase.lower() in text.lower() for text in best.texts])
-        limited = bool(inside.any())
-        series = inside if limited else series
+    subject, limits = query, list[Bools]()
+    if several and MESSAGE.search(query):
+        messages = _messages(best, query)
+        subject, short = messages.subject, short | (messages.short & (best.pool.lexical[0, best.rows] > 0))
+        limits += [] if messages.of_person is None else [messages.of_person]
+    series = _series(best, short, subject, asked, terms_of) if subject or not limits else limits[0]
+    if of_period is not None:
+        limits.append(of_period[best.rows] | [phrase.lower() in text.lower() for text in best.texts])
+    limited = False
+    for limit in limits:
+        if series is not None and (series & limit).any():
+            series, limited = series & limit, True
     if series is not None:
-        scores = np.where(series, best.scores[short].max(), best.scores)
+        scores = np.where(series, best.scores[short | series].max(), best.scores)
         compared = _Compared(series, scores, np.full(len(scores), weight))
     elif asked == "latest" and _LAST_TIME.search(query):
         compared = _last_event(best, weight)
@@ -198,6 +217,33 @@ def reorder_by_time(
     else:
         compared = _nearly_equal(best, weight)
     return _sorted_by_time(best, compared, asked, limited)
+
+
+class _Messages(NamedTuple):
+    """What a query for messages asks for. Each array has one value per candidate."""
+
+    short: Bools
+    """Whether it is a message with at most `SERIES_TERMS` words that its sender wrote."""
+    of_person: Bools | None
+    """Whether it is a message of the person whom the query names as the sender; None: it names no sender."""
+    subject: str
+    """The query; if it names a sender, without the sender and the words for messages. "" if only a word of order is
+    left."""
+
+
+def _messages(best: Best, query: str) -> _Messages:
+    speakers = [speaker_of(chunk) for chunk in best.chunks]
+    own = [len(without_quoted(text).split()) for text in best.texts]
+    short = np.array([speaker is not None for speaker in speakers]) & (np.array(own) <= SERIES_TERMS)
+    found = sender_in(query, {name for name in speakers if name is not None})
+    if found is None:
+        return _Messages(short, None, query)
+    sender, part = found
+    uncounted = " ".join(words_in(_ORDER_ELSEWHERE.sub(" ", without_count(query))))
+    subject = MESSAGE.sub(" ", re.sub(rf"\b{part}\b(?: (?:s|sent|wrote|posted|has|had)\b)?", " ", uncounted))
+    is_left = not _ORDER_WORDS.issuperset(content_words(subject))
+    of_person = np.array([speaker == sender for speaker in speakers], dtype=bool)
+    return _Messages(short, of_person, subject if is_left else "")
 
 
 def _sorted_by_time(best: Best, candidates: _Compared, asked: TimeOrder, limited: bool) -> RankedPool:

@@ -28,6 +28,7 @@ import numpy as np
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best
 from umi_common.search.reorder.words import cased_words, content_words, spaced, words_in
+from umi_common.stores.lexical.languages import ENGLISH, all_function_words, function_words
 from umi_common.types import Chunk
 
 CHARACTERS_MAX = 5_000
@@ -69,6 +70,9 @@ ARTICLE = re.compile(
 """An article or a similar word; the word after it is no name: "a note", "the error", "the project manager"."""
 ADDRESSED = re.compile(r"(?<= )(?:ask|asked|tell|told|answer|answered|(?:repl(?:y|ied)|wr(?:ite|ote)|sa(?:y|id)) to) ")
 """A verb of saying before the person to whom something is said."""
+_BY = "(?:from|by|of|von|de|di|da|do|van|par)"
+SENT_BY = rf"\b{_BY} {{0}}\b(?! s\b)|^(?!.*\b{_BY} {{0}} s\b).*\b{{0}} (?:s|sent|wrote|posted|has|had)\b"
+"""A pattern of a name as that of the sender of a message, among the words of a query."""
 
 
 def reorder_by_speaker(best: Best, *, query: str, weight: float) -> RankedPool:
@@ -98,14 +102,28 @@ def named_in(query: str, names: Set[str]) -> dict[str, str]:
     """By each of the `names` that the query names: the words of the name in the query. All are in lower case.
 
     The query names those that it holds in full; if there are none, those of which it holds a part that begins with a
-    capital letter: "what did Mira plant?" names "mira lenz" by "mira".
+    capital letter: "what did Mira plant?" names "mira lenz" by "mira". A function word is such a part only if it is a
+    first name and no English function word: Ben, which is "I" in Turkish.
     """
     asked = ARTICLE.sub(r"\1_", spaced(words_in(query)))  # " the note " -> " the_note "
     asked = ADDRESSED.sub(r"\g<0>_", asked)  # " ask mira " -> " ask _mira "
     if in_full := {name: name for name in names if spaced([name]) in asked}:
         return in_full
     parts = [words for run in CAPITALS.findall(query) if (words := content_words(run)) and spaced(words) in asked]
-    return {name: " ".join(part) for name in names for part in parts if set(part) <= set(name.split())}
+    if in_part := {name: " ".join(part) for name in names for part in parts if set(part) <= set(name.split())}:
+        return in_part
+    foreign = all_function_words() - function_words([ENGLISH])
+    capitals = {word for word in words_in(" ".join(CAPITALS.findall(query))) if word in foreign}
+    firsts = {name: name.split()[0] for name in names} if capitals else {}
+    return {name: first for name, first in firsts.items() if first in capitals and spaced([first]) in asked}
+
+
+def sender_in(query: str, names: Set[str]) -> tuple[str, str] | None:
+    """The one of the `names` that the query names as the sender of a message ("from Mira", "Mira's"), and the words of
+    the name in the query; None: none or several."""
+    words = " ".join(words_in(query))
+    senders = [each for each in named_in(query, names).items() if re.search(SENT_BY.format(each[1]), words)]
+    return senders[0] if len(senders) == 1 else None
 
 
 def speaker_of(chunk: Chunk) -> str | None:

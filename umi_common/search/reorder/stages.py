@@ -135,7 +135,10 @@ def reorder_stages(
             of_period=None if when is None else in_period(pool, when.range, request.now),
         )
         several = in_time_order.of_several(outside, latest_or_first)
-        yield ReorderStage("time_order", in_time_order.candidates_compared(pool, several), in_order)
+        read = in_time_order.candidates_compared(
+            pool, several, of_messages=in_time_order.MESSAGE.search(outside) is not None
+        )
+        yield ReorderStage("time_order", read, in_order)
 
 
 def _later_rows(
