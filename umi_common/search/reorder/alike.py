@@ -28,6 +28,11 @@ For two candidates a and b, with the sets and functions below:
     whole     held(a) = held(b), and whole(a) contains whole(b) and is larger
                   "vim": "install vim", "install vim-common"
 
+4. If the query asks for a state in the present tense ("when is the barbecue?"), held(a) = held(b) is not empty, and a
+   is later than b, but not in the future, and no question, then a passes b if they are as alike as in rule 3, none of
+   its rules holds for b and a, and score(a) >= `SCORE` * score(b). `EQUAL_SCORE` is enough if held(a) has all content
+   words of the query.
+
 For the text i of a candidate:
 
     words(i)       the set of the words of the text
@@ -66,6 +71,7 @@ from umi_common.query.questions import EXCEPT, Exclusion
 from umi_common.runtime.forks import cached_property
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, Best, inserted
+from umi_common.search.reorder.in_time_order import AGE_HOURS_MIN
 from umi_common.search.reorder.sources import asks
 from umi_common.search.reorder.speaker import without_quoted
 from umi_common.search.reorder.words import (
@@ -210,13 +216,17 @@ class Words:
         return len(near.intersection(pairwise(without_missing))), len(adjacent.intersection(pairwise(query)))
 
 
-def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools | None = None) -> RankedPool:
+def reorder_alike(
+    best: Best, *, query: str, typed: str = "", of_period: Bools | None = None, later_first: bool = False
+) -> RankedPool:
     """The ranking in the order that the top of this file describes.
 
     Args:
         typed: The whole query, of which `query` may lack a frame ("can you tell me"); "" if no text counts as equal.
         of_period: (n,) whether a row is of the period that the query names; None: it names none.
+        later_first: Whether rule 4 applies.
     """
+    ages = best.pool.age_hours[best.rows].tolist()
     asked = AskedWords(query[:CHARACTERS_MAX])
     inside = [False] * len(best.rows) if of_period is None else of_period[best.rows].tolist()
     texts = [Words(text, asked, of_period=at) for text, at in zip(best.texts, inside, strict=True)]
@@ -235,7 +245,12 @@ def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools |
             return equal[one] and near_enough
         if a.content > b.content and b.sequence and (b.words <= asked.words or a.content <= b.content | b.quoted):
             return near_enough
-        return scores[one] >= SCORE * scores[other] and _holds_more(a, b) and _alike(a, b)  # last: it takes the longest
+        near = bool(scores[one] >= SCORE * scores[other])
+        if near and _holds_more(a, b):
+            return _alike(a, b)  # last: it takes the longest
+        is_later = later_first and AGE_HOURS_MIN <= ages[one] < ages[other] and not asks(best.chunks[one])
+        near = near or (near_enough and a.held >= asked.content)
+        return is_later and near and a.held == b.held != frozenset() and not _holds_more(b, a) and _alike(a, b)
 
     return best.in_order(inserted(best.order, passes))
 
