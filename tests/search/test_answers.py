@@ -106,3 +106,59 @@ def test_a_question_stays_first_if_it_is_sought_or_tells_something_itself(query,
 
 def test_what_the_person_of_the_query_asked_comes_first():
     assert found(*LAKE, query="what did Lukas want to know about the lake?")[0] == "q"
+
+
+@pytest.mark.parametrize(
+    ("query", "question", "answer"),
+    [
+        ("what did Tom answer about the ferry at 9?", "Shall we take the ferry at 9?", "ok"),
+        ("who replied to Mira about the ferry?", "Shall we take the ferry at 9?", "ok"),
+        (
+            "what did Tom say about the flat by the canal?",
+            "Did you like the flat?",
+            "Too dark, and the landlord was rude.",
+        ),
+        ("was hat Tom zur Fähre geantwortet?", "Nehmen wir die Fähre um neun?", "ja gern"),
+        ("qu'a répondu Tom pour le ferry ?", "On prend le ferry à neuf heures ?", "oui"),
+        ("¿qué contestó Tom sobre el ferry?", "¿Tomamos el ferry a las nueve?", "vale"),
+    ],
+)
+def test_the_answer_of_the_person_asked_about_comes_before_its_question(query, question, answer):
+    assert found(f"Mira: {question}", f"Tom: {answer}", query=query)[:2] == ["a", "q"]
+
+
+@pytest.mark.parametrize(
+    ("query", "question", "answer"),
+    [
+        ("wann fährt unser Zug nach Hamburg am Freitag?", "Ben, wann fährt der Zug nach Hamburg?", "Um 7:52, Gleis 11"),
+        ("was schenken alle dem Papa zum Sechzigsten?", "Was schenken wir Papa?", "Einen Rundflug"),
+        ("à quelle heure part le ferry de dimanche ?", "À quelle heure part le ferry ?", "À 6h40"),
+        ("on mange quoi dimanche chez Odile ?", "Dimanche, on mange quoi ?", "Des pâtes"),
+        ("¿quién recoge a los niños este viernes?", "¿Quién recoge a los niños?", "La abuela"),
+        ("when is the shop at the weir open?", "Do you know when the shop is open?", "Until six"),
+    ],
+)
+def test_the_answer_comes_before_a_question_for_a_fact_in_other_languages_and_behind_do_you_know(
+    query, question, answer
+):
+    assert found(f"Mira: {question}", f"Uwe: {answer}", query=query)[:2] == ["a", "q"]
+
+
+@pytest.mark.parametrize(
+    ("query", "question", "answer"),
+    [
+        ("what did Tom say about the ferry on Monday?", "Shall we take the ferry at 9?", "ok"),
+        ("when does the ferry leave on Monday?", "Shall we take the ferry when it rains?", "yes please"),
+        ("what about the red boat on Monday?", "Is that the boat which is red?", "no"),
+        ("where is the party of Mira on Monday?", "Could we have the party where Ana lives?", "fine"),
+        ("who comes to the lake on Monday?", "Was it you who came to the lake?", "yes"),
+        ("wer hat nach dem Zug nach Hamburg gefragt?", "Wann fährt der Zug nach Hamburg?", "Um 7:52"),
+        ("qui a demandé l'heure du ferry ?", "À quelle heure part le ferry ?", "À 6h40"),
+        ("¿quién preguntó por los niños?", "¿Quién recoge a los niños?", "La abuela"),
+        ("what did Mira ask about the shop on Monday?", "When is the shop open?", "Until six"),
+        ("what is the plan of Mira for the shop?", "Shall we paint the shop?", "Yes, in May with Uwe"),
+    ],
+)
+def test_an_answer_that_tells_nothing_or_is_not_asked_for_comes_behind_its_question(query, question, answer):
+    ids = found(f"Mira: {question}", f"Tom: {answer}", query=query)
+    assert "a" not in ids or ids.index("q") < ids.index("a")

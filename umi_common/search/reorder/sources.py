@@ -85,11 +85,44 @@ QUESTION = re.compile(r"[?？؟][\s!！\u200d\ufe0f\u2600-\u27bf\U0001f000-\U000
 """Matches the end of a question: a question mark, behind it at most "!" and emoji."""
 SENTENCE_BREAK = re.compile(r"[.!?]\s+|\n")
 """The characters between two sentences of a message."""
-SEEKS_A_FACT = re.compile(rf"\b(?:{'|'.join(sorted(QUESTIONING))})\b", re.IGNORECASE)
-"""A word of an English question that its answer replaces. Other questions often tell the fact themselves, and their
-answers are "ok" or "no": "Shall we take the ferry at 9?"."""
-ABOUT_QUESTIONS = re.compile(r"\b(?:ask(?:s|ed|ing)?|questions?)\b", re.IGNORECASE)
+_ASKING = "|".join(sorted(QUESTIONING))
+_ENGLISH_WAS = r"was (?:it|he|she|that|this|there|the|your|my|his|her|our|(?-i:[A-Z]\w*))"  # German "was" is "what"
+_ASKING_ELSEWHERE = (
+    rf"we[rnm]|wessen|wann|wo|woher|wohin|wie|wieviele?|(?!{_ENGLISH_WAS})was"
+    r"|welche[mnrs]?|warum|wieso|qui|que|quoi|quand|où|comment|combien|pourquoi|quel(?:le)?s?|qué|quién(?:es)?|cuándo"
+    r"|a?dónde|cómo|cuánt[oa]s?|cuál(?:es)?|chi|quando|dove|quant[oaie]|qual[ei]?|quem|onde|como|quais|wat|wanneer|waar"
+    r"|hoe|hoeveel|welke?"
+)
+_NAME_BEFORE = r"\A\W*(?:\w[\w ]{0,39}[:,] ){0,2}"
+SEEKS_A_FACT = re.compile(
+    rf"\b(?:{_ASKING})\b|{_NAME_BEFORE}\W?(?:\w{{1,4}} )?(?:{_ASKING_ELSEWHERE})\b|\b(?:quand|où|quoi|combien)\s*\Z",
+    re.IGNORECASE,
+)
+"""A word of a question that its answer replaces; in other languages than English at the beginning, behind a name or a
+preposition, or as the last word. Other questions often tell the fact themselves, and their answers are "ok" or "no":
+"Shall we take the ferry at 9?"."""
+YES_OR_NO = re.compile(
+    rf"{_NAME_BEFORE}(?:is|are|{_ENGLISH_WAS}|were|do|does|did|can|could|will|would|shall|should|may|might|must|has|have|had)\b"
+    rf"(?!.*\b(?:know|tell|told|me|us|remember|recall|say|said|see|seen|hear|heard|idea|sure|out|explain|guess)"
+    rf" (?:{_ASKING})\b)",
+    re.IGNORECASE,
+)
+"""The beginning of an English question that "yes" or "no" answers: "shall we go when it rains?", but not "do you know
+when it rains?"."""
+ABOUT_QUESTIONS = re.compile(
+    r"\b(?:ask(?:s|ed|ing)?|questions?|frag(?:en?|te|ten|test)|gefragt|demand(?:e|er|é|ait)|pregunt\w+|pergunt\w+"
+    r"|chie(?:sto|de)|vraag|vroeg|gevraagd)\b",
+    re.IGNORECASE,
+)
 """Words of a query that may look for a question: "who asked about the drill?"."""
+ABOUT_ANSWERS = re.compile(
+    r"\b(?:answer(?:s|ed)?|repl(?:y|ies|ied)|(?:ge)?antwort\w*|répon\w+|contest(?:a|ó|ado|ar)|respond\w+|respuesta"
+    r"|rispo\w+|(?:ge)?antwoord\w*)\b",
+    re.IGNORECASE,
+)
+"""Words of a query that looks for an answer."""
+ANSWER_WORDS_MIN = 2
+"""Smallest number of content words of an answer that tells something itself, unlike "ok" and "yes"."""
 
 
 def reorder_by_names(best: Best, *, query: str) -> RankedPool:
@@ -336,10 +369,16 @@ def reorder_answers(best: Best, *, query: str, terms_of: TermsOf) -> RankedPool:
     one of them.
 
     A question is mostly found by its words, and its answer is sought. So the answer comes before the question if the
-    query is a question, too, and the chat's question asks who, what, when and the like (`SEEKS_A_FACT`) with some but
-    not all of the query's terms, at least as many in its last sentence as in those before: "We met in Rome. And you?"
-    tells where they met. The terms are those of content words that name no speaker. If the query holds a word of
-    `ABOUT_QUESTIONS`, each answer comes behind its question.
+    query holds a word of `ABOUT_ANSWERS`. It also does if the query is a question, too, and the chat's question lacks
+    some of the query's terms, in each of these cases:
+
+    - The query names the speaker of the answer and not that of the question. The answer has `ANSWER_WORDS_MIN` content
+      words, or the question asks who, what, when and the like (`SEEKS_A_FACT`).
+    - The question asks so, and has at least as many of the query's terms in its last sentence as in those before, and
+      at least one: "We met in Rome. And you?" tells where they met.
+
+    The terms are those of content words that name no speaker. If the query holds a word of `ABOUT_QUESTIONS` and none
+    of `ABOUT_ANSWERS`, each answer comes behind its question.
     """
     chunks = best.chunks
     next_of = _with_next(best, QUESTIONS_MAX, rows_after)
@@ -354,22 +393,30 @@ def reorder_answers(best: Best, *, query: str, terms_of: TermsOf) -> RankedPool:
         return speaker is None or (speaker != speakers[question] and (not named or speaker in named))
 
     pairs = [pair for pair in pairs if answers(*pair)]
+    if ABOUT_ANSWERS.search(query):
+        return best.put_beside(pairs, {after for _, after in pairs})
     if not is_question(query) or ABOUT_QUESTIONS.search(query):
         return best.put_beside(pairs)
     names = {word for words in named.values() for word in words.split()}
     sought = frozenset(chain.from_iterable(terms_of(word) for word in content_words(query) if word not in names))
-    return best.put_beside(pairs, {after for one, after in pairs if _asks_for(sought, chunks[one].text, terms_of)})
+
+    def is_sought(question: int, reply: int) -> bool:
+        sentences = SENTENCE_BREAK.split(QUESTION.sub("", chunks[question].text))
+        *told, asked = [sought.intersection(terms_of(each)) for each in sentences]
+        before = frozenset[str]().union(*told)
+        seeks = SEEKS_A_FACT.search(sentences[-1]) is not None and YES_OR_NO.match(sentences[-1]) is None
+        if asked | before == sought:
+            return False
+        if speakers[reply] in named and speakers[question] not in named and (seeks or _is_told(chunks[reply].text)):
+            return True
+        return seeks and len(asked) >= max(1, len(before))
+
+    return best.put_beside(pairs, {after for one, after in pairs if is_sought(one, after)})
 
 
-def _asks_for(sought: frozenset[str], text: str, terms_of: TermsOf) -> bool:
-    """Whether a text that ends as a question holds, in its last sentence, a word of `SEEKS_A_FACT`, and some but not
-    all of the terms sought, at least as many in this sentence as in those before."""
-    sentences = SENTENCE_BREAK.split(QUESTION.sub("", text))
-    *told, asked = [sought.intersection(terms_of(each)) for each in sentences]
-    before = frozenset[str]().union(*told)
-    if SEEKS_A_FACT.search(sentences[-1]) is None:
-        return False
-    return len(asked) >= max(1, len(before)) and asked | before != sought
+def _is_told(answer: str) -> bool:
+    """Whether an answer tells a fact by itself, behind the name of its speaker."""
+    return len(content_words(answer.partition(": ")[2] or answer)) >= ANSWER_WORDS_MIN
 
 
 def asks(chunk: Chunk) -> bool:
