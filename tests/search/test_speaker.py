@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
-from umi_common.search.reorder.speaker import named_in, speaker_of
+from umi_common.search.reorder.speaker import named_in, speaker_of, speakers_of
 
 OFF = UmiConfig().replaced(fusion={"speaker_weight": 0.0})
 CHAT = [
@@ -252,3 +252,25 @@ def test_the_person_to_whom_a_mail_was_sent_is_no_speaker(query, mail, name):
 )
 def test_only_directly_behind_a_verb_of_saying_a_name_is_of_the_person_who_was_told(query, names):
     assert set(named_in(query, {"mira", "tom"})) == set(names.split())
+
+
+@pytest.mark.parametrize("word", ["to", "an", "à", "a"])
+def test_of_two_names_before_a_message_the_first_is_its_speaker(word):
+    lines = [f"Nina {word} Omar: please send me the log file", f"Omar {word} Nina: here is the log file of today"]
+    assert speakers_of([Chunk("a", lines[0]), Chunk("b", lines[1])]) == ["nina", "omar"]
+    tickets = [f"[{no}] {line} of ticket {no}" for no in (700, 703, 706) for line in lines]
+    for name, text in (("Nina", tickets[2]), ("Omar", tickets[3])):
+        hits = searched([*tickets, "[700] Aldous: my screen flickers"], f"what did {name} say in ticket 703?").hits
+        assert hits[0].chunk.text == text
+
+
+@pytest.mark.parametrize(
+    "label", ["Guide to Rome", "Right to Reply", "Letter an Oma", "Vitamin A to Z", "Train to Ulm"]
+)
+def test_a_title_with_to_is_one_name_if_nobody_of_the_second_part_speaks(label):
+    chunks = [
+        Chunk("a", f"{label}: see page 4"),
+        Chunk("b", f"{label.split()[0]}: see page 5"),
+        Chunk("c", "Mira: yes"),
+    ]
+    assert speakers_of(chunks)[0] == " ".join(label.lower().split())

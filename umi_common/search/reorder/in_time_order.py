@@ -33,7 +33,7 @@ from umi_common.pool import Bools, Floats, Pool
 from umi_common.query.time.find import COUNT, FIRST_ELSEWHERE, LAST_ELSEWHERE, TimeOrder, without_count
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, Best
-from umi_common.search.reorder.speaker import sender_in, speaker_of, without_quoted
+from umi_common.search.reorder.speaker import sender_in, speakers_of, without_quoted
 from umi_common.search.reorder.words import DIGITS, TermsOf, content_words, words_in
 from umi_common.stores.lexical.languages import ENGLISH, all_function_words, function_words
 
@@ -232,7 +232,7 @@ class _Messages(NamedTuple):
 
 
 def _messages(best: Best, query: str) -> _Messages:
-    speakers = [speaker_of(chunk) for chunk in best.chunks]
+    speakers = speakers_of(best.chunks)
     own = [len(without_quoted(text).split()) for text in best.texts]
     short = np.array([speaker is not None for speaker in speakers]) & (np.array(own) <= SERIES_TERMS)
     found = sender_in(query, {name for name in speakers if name is not None})

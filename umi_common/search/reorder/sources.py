@@ -23,7 +23,7 @@ from umi_common.query.frames import QUESTIONING
 from umi_common.query.questions import is_question
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import Best
-from umi_common.search.reorder.speaker import named_in, speaker_of
+from umi_common.search.reorder.speaker import named_in, speaker_of, speakers_of
 from umi_common.search.reorder.words import FIRST_LETTERS, TermsOf, content_words, words_in
 from umi_common.types import Chunk
 
@@ -385,7 +385,7 @@ def reorder_answers(best: Best, *, query: str, terms_of: TermsOf) -> RankedPool:
     pairs = [(one, after) for one, (after,) in next_of if asks(chunks[one]) and not asks(chunks[after])]
     if not pairs:
         return best.ranked
-    speakers = [speaker_of(chunk) for chunk in chunks]
+    speakers = speakers_of(chunks)
     named = named_in(query, {name for name in speakers if name is not None})
 
     def answers(question: int, reply: int) -> bool:

@@ -20,7 +20,7 @@ The name hardly changes BM25, because it is in many messages of a chat.
 from __future__ import annotations
 
 import re
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 import numpy as np
@@ -70,6 +70,8 @@ ARTICLE = re.compile(
 """An article or a similar word; the word after it is no name: "a note", "the error", "the project manager"."""
 ADDRESSED = re.compile(r"(?<= )(?:ask|asked|tell|told|answer|answered|(?:repl(?:y|ied)|wr(?:ite|ote)|sa(?:y|id)) to) ")
 """A verb of saying before the person to whom something is said."""
+TO = re.compile(" (?:to|an|à|a) ")
+"""A word between the names of a speaker and of the person to whom something is said: "Nina to Omar: ..."."""
 _BY = "(?:from|by|of|von|de|di|da|do|van|par)"
 SENT_BY = rf"\b{_BY} {{0}}\b(?! s\b)|^(?!.*\b{_BY} {{0}} s\b).*\b{{0}} (?:s|sent|wrote|posted|has|had)\b"
 """A pattern of a name as that of the sender of a message, among the words of a query."""
@@ -77,7 +79,7 @@ SENT_BY = rf"\b{_BY} {{0}}\b(?! s\b)|^(?!.*\b{_BY} {{0}} s\b).*\b{{0}} (?:s|sent
 
 def reorder_by_speaker(best: Best, *, query: str, weight: float) -> RankedPool:
     """The ranking by the formula at the top of this file."""
-    speakers = [speaker_of(chunk) for chunk in best.chunks]
+    speakers = speakers_of(best.chunks)
     names = {name for name in speakers if name is not None}
     named = named_in(query, names) if names else {}
     best.facts.update(speakers=len(names), named=len(named))
@@ -126,6 +128,16 @@ def sender_in(query: str, names: Set[str]) -> tuple[str, str] | None:
     return senders[0] if len(senders) == 1 else None
 
 
+def speakers_of(chunks: Sequence[Chunk]) -> list[str | None]:
+    """`speaker_of` each chunk; of "Nina to Omar: ..." it is Nina, if Omar speaks in another chunk."""
+    names = [speaker_of(chunk) for chunk in chunks]
+    parts = [[] if name is None else TO.split(name) for name in names]
+    speaking = {each[0] for each in parts if each}
+    return [
+        each[0] if len(each) == 2 and each[1] in speaking else name for name, each in zip(names, parts, strict=True)
+    ]
+
+
 def speaker_of(chunk: Chunk) -> str | None:
     """The name, in lower case, of the speaker of the message with which a chunk begins; None: there is no message."""
     name = chunk.metadata.get(SPEAKER_KEY)
@@ -160,7 +172,9 @@ def _questions_in(quoted: re.Match[str]) -> str:
 
 
 def _said(text: str) -> str:
-    """A text; of a mail only what its sender says: no headers, greeting and quoted text."""
+    """A text; of a mail only what its sender says: no headers, greeting and quoted text. Of a message, what follows the
+    names of its speaker and of the person to whom it is said."""
     if SENDER.search(mail_headers(text)) is None:
-        return text
+        label = MESSAGE.match(text)
+        return text if label is None or TO.search(label[1]) is None else text[label.end() :]
     return QUOTED.sub("", GREETING.sub("", HEADERS.sub("", text)))
