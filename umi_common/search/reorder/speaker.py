@@ -114,8 +114,8 @@ def named_in(query: str, names: Set[str]) -> dict[str, str]:
     parts = [words for run in CAPITALS.findall(query) if (words := content_words(run)) and spaced(words) in asked]
     if in_part := {name: " ".join(part) for name in names for part in parts if set(part) <= set(name.split())}:
         return in_part
-    foreign = all_function_words() - function_words([ENGLISH])
-    capitals = {word for word in words_in(" ".join(CAPITALS.findall(query))) if word in foreign}
+    capitals = all_function_words().intersection(words_in(" ".join(CAPITALS.findall(query))))
+    capitals = capitals - function_words([ENGLISH]) if capitals else capitals
     firsts = {name: name.split()[0] for name in names} if capitals else {}
     return {name: first for name, first in firsts.items() if first in capitals and spaced([first]) in asked}
 
@@ -131,6 +131,8 @@ def sender_in(query: str, names: Set[str]) -> tuple[str, str] | None:
 def speakers_of(chunks: Sequence[Chunk]) -> list[str | None]:
     """`speaker_of` each chunk; of "Nina to Omar: ..." it is Nina, if Omar speaks in another chunk."""
     names = [speaker_of(chunk) for chunk in chunks]
+    if not any(name is not None and TO.search(name) for name in {*names}):
+        return names
     parts = [[] if name is None else TO.split(name) for name in names]
     speaking = {each[0] for each in parts if each}
     return [
