@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore
-from umi_common.search.reorder.names import names_defined, program_names_in
+from umi_common.search.reorder.names import names_defined, program_names_in, words_defined
 
 MANUAL = {
     "synopsis": "git grep - search in files\n\nSYNOPSIS\ngit grep [-a | --text] [--heading] [--break]\n"
@@ -173,3 +173,40 @@ def test_an_option_is_found_with_the_signs_that_a_sentence_puts_around_it(query,
 
 def test_a_name_that_is_too_long_is_not_looked_up():
     assert program_names_in("what is " + "a_" * 60 + "z?") == []
+
+
+CODE = {
+    "tree": "return names\n\ndef copy_tree(src, dst, symlinks=False):\n    os.makedirs(dst)",
+    "ignore": "The argument of copy_tree() is a function that copy_tree calls with the files of copy_tree.",
+    "session": "class HttpSession:\n    def __init__(self):\n        self.cookies = {}",
+    "use": "with HttpSession() as session:  # an HttpSession has cookies, two HttpSession have none in common",
+    "walk": "export async function walkFolder<T>(folder: string, call: (file: T) => void) {",
+    "walks": "await walkFolder(home); // walkFolder(root) as walkFolder takes too long",
+    "trip": "class trip: we go to Ulm in May",
+    "cost": "The trip to Ulm, a trip by train, costs 20 euros for each class.",
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "right"),
+    [
+        ("copytree", "tree"),
+        ("what does copytree do?", "tree"),
+        ("copytree arguments", "tree"),
+        ("httpsession", "session"),
+        ("how to use httpsession", "session"),
+        ("walkfolder", "walk"),
+        ("trip to Ulm cost", "cost"),
+    ],
+)
+def test_the_code_that_defines_a_name_comes_first_also_if_it_is_typed_in_small_letters(question, right):
+    with HybridStore.open() as store:
+        store.add([Chunk(name, text) for name, text in CODE.items()])
+        store.add([Chunk(f"o{n}", f"def other{n}(number):\n    return number + {n}") for n in range(60)])
+        assert DualRetriever(store).search(question).ids[0] == right
+
+
+def test_a_method_of_many_classes_is_the_entry_of_none():
+    texts = [f"class Part{n}:\n    def close(self):\n        self.part{n}.stop()" for n in range(5)]
+    assert not words_defined(texts, ["close"]).any()
+    assert words_defined(texts[:3], ["close", "part1", "stop"]).tolist() == [[1, 0, 0], [1, 1, 0], [1, 0, 0]]

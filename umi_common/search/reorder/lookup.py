@@ -11,7 +11,7 @@ candidate holds counts:
     1. phrases, short codes and identifiers
     2. the query without its function words, as a phrase
     3. all keywords of the query, in a text with nearly the best BM25; and entries, such as those of a glossary, whose
-       first word (head) is a word of the query
+       first word (head) is a word of the query, or code that defines a head (`words_defined`)
 
 Each identifier, full name and title then adds `words.best_added`, where g of an identifier is 1 in each text that holds
 it. These parts count more, because few texts hold them, these texts share few other words with the query, and vectors
@@ -43,6 +43,7 @@ from umi_common.search.reorder.names import (
     program_names_in,
     with_words_beside,
     words_beside_held,
+    words_defined,
 )
 from umi_common.search.reorder.numbers import reader_of_measures
 from umi_common.search.reorder.phrases import (
@@ -233,6 +234,8 @@ def _words_held(best: Best, texts: list[str], sought: Lookup, identifiers: Float
     if sought.content and (second := content_phrase_held(words, sought.content)).any():
         return second
     entries = entries_held(texts, sought.heads, asks_meaning=sought.asks_meaning, terms_of=terms_of)
+    if sought.heads and not sought.names:
+        entries = np.maximum(entries, words_defined(texts, sought.heads))
     if not sought.keywords:
         return entries
     near = near_best(best.pool.lexical[:1], best.rows, KEYWORDS_SHARE)

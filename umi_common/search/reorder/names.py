@@ -27,7 +27,7 @@ import numpy as np
 from umi_common.number_names import DIGITS_OF
 from umi_common.pool import NO_SOURCE, Floats, Ints
 from umi_common.search.reorder.numbers import RANGE, ranges_in
-from umi_common.search.reorder.phrases import MEANING, PHRASE_CHARACTERS, holds_all
+from umi_common.search.reorder.phrases import ENTRIES_MAX, MEANING, PHRASE_CHARACTERS, holds_all
 from umi_common.search.reorder.words import (
     FIRST_LETTERS,
     PARTS_MAX,
@@ -81,6 +81,10 @@ BY_KEYWORD = 3
 """`_definition` of a text that defines a name behind one of `KEYWORDS` and before one of `BEHIND_DEFINED`."""
 BEHIND_DEFINED = ("(", "<", ":", "{", " {", "\n")
 """Signs behind the name where code defines it: "def rmtree(path):", but not "export PATH=" in a shell."""
+DEFINED_BY_KEYWORD = re.compile(
+    rf"(?:\A|\n)[ \t]*(?:(?:{'|'.join(sorted(KEYWORDS))}) )+(\w+(?=\(|<| ?\{{)|[A-Z]\w*(?=[:\n]))"
+)
+"""A line of code that defines a name: "def rmtree(path):", "class Session:", but not "class trip: we go to Ulm"."""
 BRACKETS = ("[", "(", "{")
 """First signs of a line that shows how a command is called."""
 TEXT_CHARACTERS = 20_000
@@ -311,6 +315,18 @@ def names_defined(texts: Sequence[str], names: Sequence[re.Pattern[str]]) -> Flo
     """
     defined = g_of_parts(texts, names, _definition)
     return (defined > np.where((defined == BY_KEYWORD).any(axis=0), 1, 0)).astype(np.float64)
+
+
+def words_defined(texts: Sequence[str], words: Sequence[str]) -> Floats:
+    """(n, W) 1 where a line of code defines one of W words in lower case, else 0: "copytree" is defined by "def
+    copytree(src):", "function copyTree(" and "def copy_tree(". 0 for a word that more than `ENTRIES_MAX` texts define,
+    such as a method of many classes."""
+    held = np.zeros((len(texts), len(words)))
+    for at, text in enumerate(texts):
+        names = DEFINED_BY_KEYWORD.findall(text, 0, TEXT_CHARACTERS)
+        if names:
+            held[at] = np.isin(words, [name.replace("_", "").lower() for name in names])
+    return np.asarray(held * (held.sum(axis=0) <= ENTRIES_MAX))
 
 
 def words_beside_held(texts: Sequence[str], beside: Sequence[str], sources: Ints) -> Floats:
