@@ -20,6 +20,7 @@ from umi_common.ranking.neighbours import order_share
 from umi_common.search.reorder.late_interaction import (
     COMPARED_CHARACTERS_MAX,
     max_similarity,
+    token_factors,
     token_vectors,
     with_late_interaction,
 )
@@ -56,6 +57,39 @@ def test_near_duplicates_whose_words_match_nearly_alike_gain_next_to_nothing():
     assert with_late_interaction(np.ones(2), matches, np.zeros(2, dtype=np.int64), 0.25) == approx(
         [1.0051, 1.0], abs=1e-4
     )
+
+
+def test_a_token_that_only_function_words_hold_counts_less():
+    # The first candidate holds "part", the second one "of": w = (.6, .6 * .6); s = (.6 * .8 + .36 * .2) / .96 = .575,
+    # (.6 * .2 + .36 * .8) / .96 = .425, and .2; the mean is .4, the deviation .1541; z = 1.1355, .1622 and below 0.
+    matches = np.array([[0.8, 0.2, 0.2], [0.2, 0.8, 0.2]])
+    factors = token_factors("part of")
+    assert factors.tolist() == [1.0, 0.6]
+    raised = with_late_interaction(np.ones(3), matches, np.zeros(3, dtype=np.int64), 0.25, factors)
+    assert raised == approx([1 + 0.25 * 1.1355**2, 1 + 0.25 * 0.1622**2, 1.0], abs=1e-4)
+    assert set(token_factors("who is it?").tolist()) == {1.0}
+
+
+SECTIONS = (
+    "Schedule\nThe filter of the {kind} is changed every 250 hours, the oil of the gear every 4000 hours. For the test "
+    "of the switch, call the electrician.",
+    "Changing the belt\nTake the old belt off the wheels of the {kind}, put the new one on, and tighten the plate for "
+    "the motor with 62 Nm. The belt yields 9 mm to the thumb.",
+    "Faults\nE{n}3 oil leaks at the shaft, seal damaged: fit a new shaft seal\nE{n}7 pressure drops: change filter",
+    "Spare parts\nNumber, part\n{n}-4154 Shaft seal\n{n}-7310 Bearing\n{n}-2291 Cartridge\n{n}-9034 Belt",
+)
+
+
+def test_prose_full_of_function_words_does_not_come_before_the_table_that_holds_the_words_of_the_question():
+    kinds = ("pump", "dryer", "mixer", "boiler", "press", "lathe")
+    with HybridStore.open() as store:
+        for n in range(36):
+            texts = [text.format(kind=kinds[n % 6], n=310 + n) for text in SECTIONS]
+            head = f"Manual {kinds[n % 6]} C{200 + 7 * n} > "
+            store.add(Chunk(f"{n} {at}", head + text, source=f"m{n}", position=at) for at, text in enumerate(texts))
+        umi = DualRetriever(store, config=ALWAYS)
+        firsts = [umi.search(f"number of the belt for the C{200 + 7 * n}").ids[0] for n in range(36)]
+    assert sum(first == f"{n} 3" for n, first in enumerate(firsts)) >= 30  # 26 if function words count fully
 
 
 def test_each_token_of_the_query_meets_its_most_similar_token():
