@@ -81,6 +81,8 @@ BY_KEYWORD = 3
 """`_definition` of a text that defines a name behind one of `KEYWORDS` and before one of `BEHIND_DEFINED`."""
 BEHIND_DEFINED = ("(", "<", ":", "{", " {", "\n")
 """Signs behind the name where code defines it: "def rmtree(path):", but not "export PATH=" in a shell."""
+BEFORE_DEFINED = tuple(f"{keyword} " for keyword in sorted(KEYWORDS))
+"""What a text holds if it may define a name by a keyword."""
 DEFINED_BY_KEYWORD = re.compile(
     rf"(?:\A|\n)[ \t]*(?:(?:{'|'.join(sorted(KEYWORDS))}) )+(\w+(?=\(|<| ?\{{)|[A-Z]\w*(?=[:\n]))"
 )
@@ -323,6 +325,8 @@ def words_defined(texts: Sequence[str], words: Sequence[str]) -> Floats:
     such as a method of many classes."""
     held = np.zeros((len(texts), len(words)))
     for at, text in enumerate(texts):
+        if not any(map(text.__contains__, BEFORE_DEFINED)):  # true of most texts; faster than the pattern
+            continue
         names = DEFINED_BY_KEYWORD.findall(text, 0, TEXT_CHARACTERS)
         if names:
             held[at] = np.isin(words, [name.replace("_", "").lower() for name in names])
