@@ -13,9 +13,12 @@ from umi_common.frameworks.records import plain_metadata
 from umi_common.runtime.losses import warn_once
 
 SearchText = str | Sequence[str] | None
-"""A template or a list of metadata keys for `searched_text`; None: the document's own text is searched."""
+"""A template or a list of metadata keys for `searched_text`; None: the headings that a splitter moved into the metadata
+and the document's own text are searched."""
 PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 """Matches a metadata key in braces in a template, such as "{title}". Group 1 is the key."""
+HEADING_KEY = re.compile(r"(?:header|heading|h)[ _]?[1-6]", re.IGNORECASE)
+"""A metadata key under which LangChain's splitters for Markdown and HTML keep a heading: "Header 2" in their docs."""
 HEADING_MARKS = " \t#*"
 """Signs of Markdown and spaces around a heading, by which a line that repeats a title may differ from it."""
 UNKNOWN_KEY = (
@@ -26,6 +29,8 @@ UNKNOWN_KEY = (
 
 def searched_text(document: Document, search_text: SearchText) -> str | None:
     """The text to index in place of the document's own text; None: index its own text. Results show its own text.
+
+    Without `search_text`, texts under a key of `HEADING_KEY` come before the text, as for a list of these keys.
 
     Args:
         document: Its metadata holds the values of the keys. The key "text" means its own text.
@@ -39,7 +44,10 @@ def searched_text(document: Document, search_text: SearchText) -> str | None:
         InvalidChunk: If a value cannot be stored.
     """
     if search_text is None:
-        return None
+        search_text = [key for key in document.metadata if isinstance(key, str) and HEADING_KEY.fullmatch(key)]
+        search_text = [key for key in search_text if isinstance(document.metadata[key], str)]
+        if not search_text:
+            return None
     keys = _keys_in(search_text)
     values = {**plain_metadata({key: document.metadata.get(key) for key in keys}), "text": document.page_content}
     if isinstance(search_text, str):

@@ -174,7 +174,8 @@ class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
             k: As the field `k`; None: 10.
             docs: Another name of `documents`.
             search_text: The text to search in place of a document's text, which results show: a template of metadata
-                keys, such as "{title}: {text}", or a list of keys, whose values come before the text.
+                keys, such as "{title}: {text}", or a list of keys, whose values come before the text. None: the text
+                with the headings that a splitter moved into the metadata ("Header 2").
             mirror: Also remove from the directory every document that is not given and passes the `filter`.
             on_invalid: "raise", or "skip": documents that cannot be stored, for example blank ones, are left out, and
                 `skipped` lists them.

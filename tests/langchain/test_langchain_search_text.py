@@ -7,6 +7,7 @@ from enum import Enum
 import numpy as np
 import pytest
 from langchain_core.documents import Document
+from langchain_text_splitters import MarkdownHeaderTextSplitter
 
 from umi_common.errors import ConfigError
 from umi_langchain import UmiRetriever, UmiVectorStore
@@ -31,6 +32,39 @@ def test_without_it_the_text_alone_is_searched():
     retriever = UmiRetriever.from_documents(DOCUMENTS)
     assert retriever.invoke("guarantee", strategy="text") == []
     retriever.close()
+
+
+GUIDE = """# Guide
+
+## Encryption
+
+Some data should not be readable by others.
+
+## Fields
+
+The format asks for no encryption algorithm, but encryption needs the encryption key.
+
+## Backups
+
+They are made at night."""
+
+
+@pytest.mark.parametrize("keys", [("Header 1", "Header 2"), ("h1", "h2"), ("heading_1", "heading_2")])
+def test_headings_that_a_splitter_moved_into_the_metadata_are_found(keys):
+    sections = MarkdownHeaderTextSplitter([*zip(("#", "##"), keys, strict=True)]).split_text(GUIDE)
+    with UmiRetriever.from_documents(sections, k=1) as retriever:
+        for heading, text in (("backups", "They are made at night."), ("guide to backups", "They are made at night.")):
+            (found,) = retriever.invoke(heading, strategy="text")
+            assert found.page_content == text
+    with UmiRetriever.from_documents(sections, search_text=[]) as retriever:
+        assert retriever.invoke("backups", strategy="text") == []
+
+
+def test_other_values_under_such_a_key_are_no_headings():
+    assert (
+        searched_text(Document(page_content="Profit", metadata={"h1": 0.31, "H2": None, "header": "Acme"}), None)
+        is None
+    )
 
 
 def test_a_vector_store_searches_titles_of_what_is_added_in_any_way():
