@@ -193,4 +193,17 @@ def test_the_section_whose_heading_is_the_query_comes_first(query, section):
     ],
 )
 def test_no_other_line_is_the_heading_of_the_query(query, text):
-    assert not titles_held([text], query, lambda text: text.lower().split()).any()
+    assert not titles_held([Chunk("a", text)], query, lambda text: text.lower().split()).any()
+
+
+@pytest.mark.parametrize(
+    ("search_text", "held"),
+    [
+        ("Guide\nEncryption\nIt hides.", True),
+        ("Encryption\nFields\nIt hides.", False),
+        ("Encryption >\nIt hides.", False),
+    ],
+)
+def test_a_heading_that_is_searched_before_the_text_is_its_title(search_text, held):
+    chunk = Chunk("a", "It hides.", search_text=search_text)
+    assert titles_held([chunk], "encryption", str.split).any() == held

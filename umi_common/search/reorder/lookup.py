@@ -208,7 +208,7 @@ def reorder_by_lookup(best: Best, *, sought: Lookup, weight: float, terms_of: Te
     )
     words = _words_held(best, texts, sought, identifiers, terms_of)
     defined = names_defined(texts, sought.names)
-    titles = titles_held([chunk.text for chunk in best.chunks], sought.title, terms_of)
+    titles = titles_held(best.chunks, sought.title, terms_of)
     g = np.concatenate([words, names_held(texts, sought.names) + defined, full_names, titles], axis=1)
     held = int(g.any(axis=1).sum())
     counts = {kind: len(getattr(sought, kind)) for kind in COUNTED}

@@ -14,7 +14,7 @@ them.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import Match, SequenceMatcher
 
 import numpy as np
@@ -40,6 +40,7 @@ from umi_common.search.reorder.words import (
 from umi_common.stores.lexical.languages import ENGLISH, all_function_words, language_of
 from umi_common.stores.lexical.languages import function_words as words_of
 from umi_common.stores.lexical.spellings import without_accents
+from umi_common.types import Chunk
 
 PHRASE_WORDS_MAX = 8
 """Largest number of words of a query that is looked up as a whole, and of a query that has keywords."""
@@ -238,27 +239,40 @@ def entries_held(texts: Sequence[str], heads: Sequence[str], *, asks_meaning: bo
     return held
 
 
-def titles_held(texts: Sequence[str], title: str, terms_of: TermsOf) -> Floats:
-    """(n, 1) 1 where the title of a text, its first line, has the words of `title` and no others, else 0.
+def titles_held(chunks: Sequence[Chunk], title: str, terms_of: TermsOf) -> Floats:
+    """(n, 1) 1 where a title of a chunk has the words of `title` and no others, else 0.
 
-    Function words, the order of the words and a number before the title do not count: "data frames" finds the text
-    below the line "6.3 Data frames". Other texts use the words more often than the section on them does, so BM25 ranks
-    them first.
+    The titles of a chunk are the first line of its text, and the line that `search_text` has before the text: a heading
+    from the metadata. Function words, the order of the words and a number before the title do not count: "data frames"
+    finds the text below the line "6.3 Data frames". Other texts use the words more often than the section on them does,
+    so BM25 ranks them first.
     """
-    held = np.zeros((len(texts), 1))
+    held = np.zeros((len(chunks), 1))
     function_words = words_of([ENGLISH, language_of(title)])  # "end" is one of Danish: "end repeat" is not "repeat"
     words = content_words(title, function_words)
     if not 0 < len(words) <= PHRASE_WORDS_MAX:
         return held
     wanted = frozenset(terms_of(" ".join(words)))
     beginnings = [word[:FIRST_LETTERS] for word in words]
-    for at, text in enumerate(texts):
-        beginning = without_accents(text[:TITLE_CHARACTERS].lstrip().lower())
-        if all(map(beginning.partition("\n")[0].__contains__, beginnings)):  # of few texts
-            line = title_of(beginning)
-            titles = (content_words(each, function_words) for each in (line, NUMBERING.sub("", line)))
-            held[at] = any(wanted == frozenset(terms_of(" ".join(each))) for each in titles)
+
+    def is_title(line: str) -> bool:
+        forms = (content_words(each, function_words) for each in (line, NUMBERING.sub("", line)))
+        return any(wanted == frozenset(terms_of(" ".join(each))) for each in forms)
+
+    for at, chunk in enumerate(chunks):
+        for text in (chunk.text, *_from_title(chunk)):
+            beginning = without_accents(text[:TITLE_CHARACTERS].lstrip().lower())
+            if all(map(beginning.partition("\n")[0].__contains__, beginnings)) and is_title(title_of(beginning)):
+                held[at] = 1.0
     return held
+
+
+def _from_title(chunk: Chunk) -> Iterator[str]:
+    """The text of a chunk with the line that `search_text` has before it, if there is one and it is no path ("A >")."""
+    if chunk.search_text is not None and chunk.search_text.endswith(f"\n{chunk.text}"):
+        line = chunk.search_text[: -len(chunk.text) - 1].rpartition("\n")[2]
+        if not line.endswith(">"):
+            yield f"{line}\n{chunk.text[:1]}"
 
 
 def _first_word(start: str, heads: Sequence[str]) -> str:
