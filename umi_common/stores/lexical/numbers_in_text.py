@@ -128,10 +128,13 @@ def days_in_words(text: str) -> list[str]:
 
 
 def with_short_years(day: str) -> list[str]:
-    """The numeric forms of a day, 2025-03-02, with two digits of its year, the day first: 02.03.25, 2/3/25, 2-3-25."""
+    """The numeric forms of a day, 2025-03-02, with two digits of its year: 02.03.25, 2/3/25, 2-3-25; and with the month
+    first: 3/2/25."""
     year, month, number = day.split("-")
     both = (number, month), (number.lstrip("0"), month.lstrip("0"))
-    return [sign.join((*each, year[2:])) for each in dict.fromkeys(both) for sign in "./-"]
+    day_first = [sign.join((*each, year[2:])) for each in both for sign in "./-"]
+    month_first = ["/".join((m, d, year[2:])) for d, m in both]
+    return list(dict.fromkeys([*day_first, *month_first]))
 
 
 def local_numbers(text: str) -> list[str]:
