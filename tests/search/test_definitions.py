@@ -209,4 +209,14 @@ def test_the_code_that_defines_a_name_comes_first_also_if_it_is_typed_in_small_l
 def test_a_method_of_many_classes_is_the_entry_of_none():
     texts = [f"class Part{n}:\n    def close(self):\n        self.part{n}.stop()" for n in range(5)]
     assert not words_defined(texts, ["close"]).any()
-    assert words_defined(texts[:3], ["close", "part1", "stop"]).tolist() == [[1, 0, 0], [1, 1, 0], [1, 0, 0]]
+    assert [words_defined(texts[:3], [name]).ravel().tolist() for name in ("close", "part1", "stop")] == [
+        [1, 1, 1],
+        [0, 1, 0],
+        [0, 0, 0],
+    ]
+
+
+def test_only_a_name_of_several_words_is_the_entry_of_a_query_of_several_words():
+    names = ("json", "to_json", "toJson", "to_j", "_json", "JSON")
+    texts = [f"def {name}(value):\n    return value" for name in names]
+    assert words_defined(texts, ["tojson", "json"]).tolist() == [[0, 0], [1, 0], [1, 0], [0, 0], [0, 0], [0, 0]]

@@ -87,6 +87,8 @@ DEFINED_BY_KEYWORD = re.compile(
     rf"(?:\A|\n)[ \t]*(?:(?:{'|'.join(sorted(KEYWORDS))}) )+(\w+(?=\(|<| ?\{{)|[A-Z]\w*(?=[:\n]))"
 )
 """A line of code that defines a name: "def rmtree(path):", "class Session:", but not "class trip: we go to Ulm"."""
+SEVERAL_WORDS = re.compile(r"[^\W_]_+[^\W_]|[a-z\d][A-Z]")
+"""Matches in a name of several words: "copy_tree", "HttpSession"."""
 BRACKETS = ("[", "(", "{")
 """First signs of a line that shows how a command is called."""
 TEXT_CHARACTERS = 20_000
@@ -321,13 +323,16 @@ def names_defined(texts: Sequence[str], names: Sequence[re.Pattern[str]]) -> Flo
 
 def words_defined(texts: Sequence[str], words: Sequence[str]) -> Floats:
     """(n, W) 1 where a line of code defines one of W words in lower case, else 0: "copytree" is defined by "def
-    copytree(src):", "function copyTree(" and "def copy_tree(". 0 for a word that more than `ENTRIES_MAX` texts define,
-    such as a method of many classes."""
+    copytree(src):", "function copyTree(" and "def copy_tree(". If W > 1, only names of several words count: "json to
+    text" asks for no "def json(". 0 for a word that more than `ENTRIES_MAX` texts define, such as a method of many
+    classes."""
     held = np.zeros((len(texts), len(words)))
     for at, text in enumerate(texts):
         if not any(map(text.__contains__, BEFORE_DEFINED)):  # true of most texts; faster than the pattern
             continue
         names = DEFINED_BY_KEYWORD.findall(text, 0, TEXT_CHARACTERS)
+        if len(words) > 1:
+            names = list(filter(SEVERAL_WORDS.search, names))
         if names:
             held[at] = np.isin(words, [name.replace("_", "").lower() for name in names])
     return np.asarray(held * (held.sum(axis=0) <= ENTRIES_MAX))
