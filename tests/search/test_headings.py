@@ -190,6 +190,8 @@ def test_the_section_whose_heading_is_the_query_comes_first(query, section):
         ("notes", "Notes"),  # nothing below it
         ("notes", "Notes of May\n\nWe met."),
         ("end repeat", "Repeat\n\nHow to write it."),
+        ("when is the barbecue?", "Barbecue\n\nBring salad."),
+        ("wann ist das Grillfest?", "Grillfest\n\nBitte Salat mitbringen."),
     ],
 )
 def test_no_other_line_is_the_heading_of_the_query(query, text):
@@ -207,3 +209,13 @@ def test_no_other_line_is_the_heading_of_the_query(query, text):
 def test_a_heading_that_is_searched_before_the_text_is_its_title(search_text, held):
     chunk = Chunk("a", "It hides.", search_text=search_text)
     assert titles_held([chunk], "encryption", str.split).any() == held
+
+
+def test_a_title_that_lacks_the_period_of_the_query_does_not_come_first():
+    template = "Sales report\n\nA sales report of the month begins with the sales, and then reports the reasons."
+    months = ("March", "April", "May")
+    texts = {f"{month} 2024": f"Sales report for {month} 2024\n\nRevenue rose in the north." for month in months}
+    with HybridStore.open() as store:
+        store.add([Chunk(name, text) for name, text in {**texts, "template": template}.items()])
+        store.add([Chunk(f"lamp {n}", f"Lamp {n} is sold in the shop of town {n}.") for n in range(30)])
+        assert [DualRetriever(store).search(f"sales report {month}").ids[0] for month in texts] == list(texts)

@@ -85,7 +85,7 @@ class Lookup(NamedTuple):
     """The parts of a query that are looked up."""
 
     title: str
-    """The query without the words that name a period: it may be the title of a text."""
+    """The query: it may be the title of a text."""
     phrases: list[str]
     """Phrases of at least two words, in the form of `spaced(words_in(text))`."""
     codes: list[Code]
@@ -180,7 +180,7 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0), verbatim: str | None
     beside = content_words(POSSESSIVE.sub("", without_period))
     heads, asks_meaning = ([], False) if codes or identifiers or full_names else heads_in(without_period)
     return Lookup(
-        title=without_period,
+        title=query,
         phrases=phrases,
         codes=codes,
         read=read,

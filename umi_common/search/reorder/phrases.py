@@ -78,8 +78,8 @@ ASK_WHO_WHEN_WHERE = frozenset(
         "dove quem quando onde wanneer waar kto kiedy gdzie кто кого когда где куда откуда"
     ).split()
 )
-"""First words, without accents, of questions that no entry answers if they have several heads: "who works at Acme?"
-asks for no text that begins with "Acme", but "who is Acme?" does."""
+"""First words, without accents, of questions that no title answers, and no entry if they have several heads: "who works
+at Acme?" asks for no text that begins with "Acme", but "who is Acme?" does."""
 TITLE_CHARACTERS = 200
 """Number of characters at the beginning of a text that are read for its title."""
 NUMBERING = re.compile(r"^\W*(?:(?:\d+(?:\.\d+)*|[a-z](?:\.\d+)+|[a-z](?=[.)]))[.):]?\s+)?")
@@ -245,12 +245,12 @@ def titles_held(chunks: Sequence[Chunk], title: str, terms_of: TermsOf) -> Float
     The titles of a chunk are the first line of its text, and the line that `search_text` has before the text: a heading
     from the metadata. Function words, the order of the words and a number before the title do not count: "data frames"
     finds the text below the line "6.3 Data frames". Other texts use the words more often than the section on them does,
-    so BM25 ranks them first.
+    so BM25 ranks them first. A query that asks who, when or where (`ASK_WHO_WHEN_WHERE`) asks for a fact, and has none.
     """
     held = np.zeros((len(chunks), 1))
     function_words = words_of([ENGLISH, language_of(title)])  # "end" is one of Danish: "end repeat" is not "repeat"
     words = content_words(title, function_words)
-    if not 0 < len(words) <= PHRASE_WORDS_MAX:
+    if not 0 < len(words) <= PHRASE_WORDS_MAX or not ASK_WHO_WHEN_WHERE.isdisjoint(words_in(title)[:1]):
         return held
     wanted = frozenset(terms_of(" ".join(words)))
     beginnings = [word[:FIRST_LETTERS] for word in words]
