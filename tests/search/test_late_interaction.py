@@ -6,7 +6,6 @@ import importlib.util
 import os
 import subprocess
 import sys
-from itertools import product
 
 import numpy as np
 import pytest
@@ -202,54 +201,3 @@ def test_without_the_embedded_model_the_order_stays_and_the_result_says_so(monke
     assert on.ids == off.ids
     (loss,) = on.degraded
     assert loss.part == "late_interaction" and "pip install wordllama" in loss.reason
-
-
-MACHINES = [f"{letter}{number}" for letter in "CD" for number in (182, 184, 190, 210)]
-PARTS = ("shaft seal", "drive belt", "oil filter", "impeller", "spark plug", "fuel hose")
-
-
-@pytest.fixture(scope="module")
-def manual():
-    """A table of spare parts, and prose on the same machines and parts."""
-    texts = [
-        f"Spare part | {part} | for {machine} | 4{at}.00 EUR" for machine in MACHINES for at, part in enumerate(PARTS)
-    ]
-    for (at, machine), (n, fault) in product(enumerate(MACHINES), enumerate(("leaks", "stops early", "vibrates"))):
-        one, other, third = (PARTS[(at + n * k) % 6] for k in (1, 2, 3))
-        texts.append(
-            f"{machine} maintenance plan, every {n + 1}00 hours. Check the {one} and the {other}. Replace the "
-            f"{third} for safe operation of the {machine}."
-        )
-        texts.append(
-            f"Fault: {machine} {fault}. Possible cause: {one} worn or {other} blocked. Remedy: replace the {one}, "
-            f"clean the {other}."
-        )
-    with HybridStore.open() as store, DualRetriever(store) as umi:
-        store.add(Chunk(text, text, source="manual", position=at) for at, text in enumerate(texts))
-        yield umi
-
-
-@pytest.mark.parametrize(
-    ("query", "runs"),
-    [
-        ("order the impeller for C182", False),
-        ("ticket TR-2204 on the oil filter", False),
-        ("oil filter tr2204", False),
-        ("oil filter of 2023", True),
-        ("oil filter 4711", True),
-        ("impeller mid-2023", True),
-        ("filter the vitamins 在1990年", True),
-        ("filter the B12 vitamins", True),
-        ("impeller at 5pm", True),
-    ],
-)
-def test_late_interaction_is_off_for_a_query_with_a_code(manual, query, runs):
-    assert ("late_interaction" in {stage.name for stage in manual.search(query).trace.stages}) == runs
-
-
-def test_the_row_of_a_part_comes_before_prose_that_resembles_the_question(manual):
-    firsts = [
-        (manual.search(f"part number of the {part} for {machine}").ids[0], f"| {part} | for {machine} |")
-        for machine, part in product(MACHINES, PARTS)
-    ]
-    assert sum(row in first for first, row in firsts) >= 36  # of 48; 28 with late interaction

@@ -61,8 +61,6 @@ ONE_WORD_COMPARED = 64
 LENGTH_MIN = 1e-12
 """Smallest length by which a vector is divided, so that a vector of zeros does not become NaN."""
 _WORD = re.compile(r"[^\W_]{1,40}")
-_CODE = re.compile(r"(?<![A-Za-z\d])[A-Za-z]+(?:-(?!(?:19|20)\d\d(?![-\d])))?\d{3}")
-"""A code such as "C182" or "TR-2204". "Covid-19" and "B12" have fewer digits; "mid-2023" and "在1990年" hold a year."""
 
 
 def reorder_by_late_interaction(best: Best, *, query: str, config: LateInteractionConfig, share: float) -> RankedPool:
@@ -80,19 +78,17 @@ def reorder_by_late_interaction(best: Best, *, query: str, config: LateInteracti
     return best.sorted_by(with_late_interaction(best.scores, matches, length, config.weight * share, factors))
 
 
-def share_of_weight(config: LateInteractionConfig, query: str, pool: Pool, order: Ints) -> float:
+def share_of_weight(config: LateInteractionConfig, pool: Pool, order: Ints) -> float:
     """Factor on the weight, 0..1; 0: late interaction is off.
 
-    It is 0 for a query with a code: the tokens of "C182" are near those of "C184", and the row of a table has fewer
-    words that match the query's other tokens than prose. It also falls to 0 if the first rows of `order` are copies:
-    those that differ only in numbers and names match all other tokens of the query equally well, and vectors of numbers
-    do not tell which number is the right one.
+    Copies that differ only in numbers and names match all other tokens of the query equally well, and vectors of
+    numbers do not tell which number is the right one. So the factor falls to 0 if the first rows of `order` are copies.
     """
     if not config.enabled:
         return 0.0
     if not config.adaptive:
         return 1.0
-    share = 0.0 if _CODE.search(query) else order_share(pool.calibration)
+    share = order_share(pool.calibration)
     return share * share_of_distinct(pool, order) if share else 0.0
 
 

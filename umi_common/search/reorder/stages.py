@@ -86,7 +86,7 @@ def reorder_stages(
         if pairs is not None:
             by_pairs = partial(numbers.reorder_by_number_pairs, query=pairs, weight=fusion.number_pair_weight)
             yield ReorderStage("number_pairs", numbers.candidates_read(pool, order), by_pairs)
-    share = 0.0 if only_period else late_interaction.share_of_weight(late, request.searched, pool, order)
+    share = 0.0 if only_period else late_interaction.share_of_weight(late, pool, order)
     if share > 0:
         by_tokens, query = late_interaction.reorder_by_late_interaction, request.searched
         yield ReorderStage("late_interaction", late.pool, partial(by_tokens, query=query, config=late, share=share))
