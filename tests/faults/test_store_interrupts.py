@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from umi_common import DualRetriever
 from umi_common.errors import StoreClosed, StoreLocked
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -168,6 +169,67 @@ def test_a_signal_handler_that_writes_in_the_middle_of_a_write_is_refused_and_br
     with opened(tmp_path / "s") as store:
         assert store.verify(full=True)
         assert len(store) == {"add": 22, "delete": 20}.get(handler, 21)
+
+
+READS_OF_A_HANDLER: dict[str, Callable[[HybridStore], object]] = {
+    "get": lambda store: store.get(["c1"]),
+    "search": lambda store: DualRetriever(store).search("boat 1 of turn 0", limit=2),
+    "search with a filter": lambda store: DualRetriever(store).search("boat 1", where={"deck": 1}),
+    "scan": HybridStore.scan,
+    "verify": HybridStore.verify,
+    "full verify": lambda store: store.verify(full=True),
+    "status": HybridStore.status,
+}
+
+
+@signals
+@pytest.mark.parametrize("point", ["ledger.insert", "ledger.commit", "ledger.committed"])
+@pytest.mark.parametrize("handler", READS_OF_A_HANDLER)
+@pytest.mark.parametrize("in_memory", [False, True], ids=["directory", "memory"])
+def test_a_signal_handler_that_reads_in_the_middle_of_a_write_breaks_nothing_and_is_told_of_no_damage(
+    tmp_path, on_signal, handler, point, in_memory
+):
+    read, refused = READS_OF_A_HANDLER[handler], []
+
+    def answer() -> None:
+        try:
+            problems = getattr(read(store), "problems", ())
+        except StoreLocked as error:
+            refused.append(str(error))
+        else:
+            assert not problems
+
+    with HybridStore.open(None if in_memory else tmp_path / "s", embedder=HashEmbedder(64)) as store:
+        store.add(chunks(20, 0))
+        with armed(point, on_signal(answer)):
+            store.add([Chunk("c1", "a submarine"), Chunk("new", "a raft")])
+        assert all("repeat the call after the other one" in message for message in refused)
+        assert in_memory or point == "ledger.committed" or not refused  # a file is read as of the last commit
+        assert store.get(["c1", "new"]) == [Chunk("c1", "a submarine"), Chunk("new", "a raft")]
+        assert len(store) == 21
+        assert store.verify(full=True)
+        read(store)
+
+
+@signals
+def test_a_signal_handler_that_writes_in_the_middle_of_a_read_of_a_store_in_memory_changes_nothing(on_signal):
+    told: list[str] = []
+
+    def write() -> None:
+        with pytest.raises(StoreLocked) as caught:
+            store.delete(["c1"])
+        told.append(str(caught.value))
+
+    with HybridStore.open(embedder=HashEmbedder(64)) as store:
+        store.add(chunks(3, 0))
+        interrupt = on_signal(write)
+        with store._core.ledger.snapshot() as connection:
+            interrupt()
+            assert store._core.ledger.rows(connection) == 3
+        assert "repeat the call after the other one" in told[0]
+        store.delete(["c1"])
+        assert len(store) == 2
+        assert store.verify(full=True)
 
 
 @signals

@@ -39,7 +39,7 @@ from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import Entry, Head, checked, encode_vectors, same_content
 from umi_common.stores.ledger.file import FILE
 from umi_common.stores.ledger.history import Change
-from umi_common.stores.ledger.ledger import Ledger
+from umi_common.stores.ledger.ledger import INTERRUPTS, Ledger, held_here
 from umi_common.stores.ledger.made_with import EMBEDDER, checked_config, model_of, recorded, refuse_other_embedder
 from umi_common.stores.query_embedder import QueryEmbedder
 from umi_common.stores.rows.rows import DEAD_ROWS_MAX, UNKNOWN, RowTable
@@ -167,7 +167,9 @@ class Core:
         self.writing = threading.RLock()
         """Lock that a writer holds while it compares its chunks with the stored ones and changes ledger and indexes."""
         self._held = threading.Condition(self.writing)
-        """Tells whether this thread holds `writing`: only then `notify` raises no error."""
+        """For `held_here`."""
+        self._committing = False
+        """Whether a write changes the ledger, or its commit is not in the indexes yet."""
         self.replacing = threading.Lock()
         """See `HybridStore.replacing`."""
         self._writer_lock = lock
@@ -214,19 +216,11 @@ class Core:
         A signal handler, or a finalizer that the garbage collector calls, runs in the middle of another call of its
         thread. `writing` would let it in, as a reentrant lock, and its commit would break the one that is under way.
         """
-        if self._writing_here():
+        if held_here(self._held):
             raise StoreLocked(
                 "this thread is in the middle of another write to the store, so this call, made for example by a "
                 "signal handler, has written nothing; let the handler set a flag, and repeat the call after that write"
             )
-
-    def _writing_here(self) -> bool:
-        """Whether this thread holds `writing`."""
-        try:
-            self._held.notify(0)
-        except RuntimeError:
-            return False
-        return True
 
     def check_not_forked(self) -> None:
         """Raise StoreForked in a process that was forked after the opening."""
@@ -294,6 +288,7 @@ class Core:
         if self._session is None:
             self._session = self.ledger.begin_session()
         try:
+            self._committing = True
             mark = self.ledger.change(deleted, entries, vectors, settings)
             self.mark_file.write(mark, self._session)
             seqs = range(mark.seq - len(entries) + 1, mark.seq + 1)
@@ -303,6 +298,8 @@ class Core:
         except BaseException:
             indexes.stale = True  # the commit may have succeeded, so the next call reads the ledger
             raise
+        finally:
+            self._committing = False
         indexes.save(always=False)
         self.search_counter.save(always=False)
 
@@ -347,9 +344,14 @@ class Core:
         """The sequence numbers in `seqs` that no write has deleted; the caller did not find their rows in the ledger.
 
         Waits until a running write of this process ends, or is in the table of rows, and reads the commits of others.
+
+        Raises:
+            StoreLocked: If this call interrupts a write of its thread, which may have deleted them.
         """
         if not self._living(seqs):
             return []
+        if self._committing and held_here(self._held):
+            raise StoreLocked(INTERRUPTS)
         while not self.writing.acquire(timeout=WRITE_WATCHED_SECONDS):
             if not self._living(seqs):  # the write goes on: it saves the indexes, or builds them again
                 return []
@@ -367,7 +369,7 @@ class Core:
         """Save the indexes, close the ledger and release the lock. Called once, after the last handle was closed."""
         if self.forked:
             return
-        interrupted = self._writing_here()  # by a signal handler that closes the store: the arrays may be half changed
+        interrupted = held_here(self._held)  # by a signal handler that closes the store: the arrays may be half changed
         # The steps run last to first, the ledger is closed before the mark is written: only closing empties its log.
         # Each step runs even if an earlier one fails or is interrupted: a lock that stays would keep all writers out.
         with self.writing, ExitStack() as steps:

@@ -62,7 +62,8 @@ class HybridStore(BaseStore):
         StoreClosed: By every method that reads or writes the store, after close().
         StoreForked: By these methods in a child process that was forked after open(); open the store in the child.
         LedgerDamaged: By every method that reads a row whose checksum is wrong.
-        StoreLocked: By every method that writes, in a signal handler that interrupts another write of its thread.
+        StoreLocked: In a signal handler that interrupts a write of its thread, by every method that writes, and by a
+            method that would read half of that write.
     """
 
     def __init__(self, handle: CoreHandle) -> None:

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from umi_common.errors import LedgerDamaged, StoreClosed, StoreReadOnly
+from umi_common.errors import LedgerDamaged, StoreClosed, StoreLocked, StoreReadOnly
 from umi_common.pool import Vectors
 from umi_common.stores.arrays import Growing
 from umi_common.stores.failpoints import failpoint
@@ -62,6 +62,11 @@ SESSIONS_KEPT = 16
 DELETIONS_KEPT = 50_000
 """Number of the newest deletions that the table `deletions` keeps, some 0.5 MB. A process that last read the ledger
 before the oldest kept deletion loads everything again."""
+INTERRUPTS = (
+    "this thread is in the middle of another call to the store, so this call, made for example by a signal handler, "
+    "has read and written nothing; let the handler set a flag, and repeat the call after the other one"
+)
+"""Message of the error about a call that interrupts another one of its thread, and cannot run before that has ended."""
 SET_META = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 SEARCH_TEXT_EXISTS = "SELECT 1 FROM pragma_table_info('chunks') WHERE name = 'search_text'"
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata"
@@ -77,6 +82,15 @@ SELECT count(*), count(found) FROM (
 )"""
 """Counts the rows of the table, and the rows that its index of ids finds. A damaged page of the index may hide rows
 from a scan without an error."""
+
+
+def held_here(condition: threading.Condition) -> bool:
+    """Whether this thread holds the lock of `condition`: only then `notify` raises no error."""
+    try:
+        condition.notify(0)
+    except RuntimeError:
+        return False
+    return True
 
 
 class Ledger:
@@ -96,6 +110,8 @@ class Ledger:
         self._log = None if path is None else path.with_name(f"{path.name}-wal")
         self.read_only = read_only
         self._lock = threading.RLock()
+        self._held = threading.Condition(self._lock)
+        """For `held_here`."""
         self._closed = False
         self._has_search_text = False
         """Whether the column `search_text` was found."""
@@ -211,8 +227,10 @@ class Ledger:
             StoreFull: If the disk has no room; then nothing has changed.
             StoreMoved: If the file was moved or deleted; the change is lost, or is in the moved file.
         """
+        nested = held_here(self._held)
         with self._lock, sqlite_errors(self.path, writing=True):
             self.check_writable()
+            self._check_idle(nested)
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
                 self.check_location(writing=True)
@@ -227,6 +245,15 @@ class Ledger:
                 raise
             self.check_location(writing=True)
         failpoint("ledger.committed")
+
+    def _check_idle(self, nested: bool) -> None:
+        """Raise StoreLocked if this call interrupts a transaction of its thread, as a signal handler may. `nested`:
+        whether the thread held the lock before this call; if not, an open transaction is the rest of one that Ctrl-C
+        ended, and is rolled back."""
+        if self._writer.in_transaction:
+            if nested:
+                raise StoreLocked(INTERRUPTS)
+            self._writer.execute("ROLLBACK")
 
     @contextmanager
     def _cut_log_of_failure(self) -> Iterator[None]:
@@ -480,8 +507,15 @@ class Ledger:
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
-        """A connection whose SELECTs all see the same commit. Must not be nested in one thread."""
+        """A connection whose SELECTs all see the same commit. Must not be nested in one thread.
+
+        Raises:
+            StoreLocked: If the ledger is in memory, and this call interrupts a write or a snapshot of its thread.
+        """
+        nested = held_here(self._held)
         with self.reading() as connection:
+            if self._readers is None:
+                self._check_idle(nested)
             try:  # from BEGIN on: an interrupt must not leave the connection of a store in memory in a transaction
                 connection.execute("BEGIN")
                 yield connection
