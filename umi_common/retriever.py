@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from typing_extensions import Self, Unpack
+from typing_extensions import Never, Self, Unpack
 
 from umi_common.config import UmiConfig, WatchedFile, check_settings
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
@@ -179,6 +179,7 @@ class DualRetriever(Closing):
         query_vector: Sequence[float] | None = None,
         min_relevance: float | None = None,
         on_stage: OnStage | None = None,
+        **unknown: Never,
     ) -> SearchResult:
         """The best chunks for a query, and how each got its score.
 
@@ -196,6 +197,7 @@ class DualRetriever(Closing):
                 `relevance.minimum`.
             on_stage: Called when a stage begins; the function that it returns is called when the stage ends. For
                 tracers.
+            **unknown: Any other name raises a TypeError that says which was probably meant: for `k`, `limit`.
 
         Raises:
             EmptyQuery, QueryTooLong, InvalidLimit, InvalidTimeRange, FilterError: If an argument is wrong.
@@ -214,6 +216,7 @@ class DualRetriever(Closing):
             query_vector=query_vector,
             min_relevance=min_relevance,
             on_stage=on_stage,
+            **unknown,
         )
         return drive(body, self._workers)
 

@@ -597,3 +597,13 @@ def test_a_function_word_is_weak_evidence_where_no_text_holds_the_other_words_of
     with HybridStore.open() as store, DualRetriever(store) as umi:
         store.add([Chunk(text, text) for text in (price, *others)])
         assert umi.search("Preis für Strom").ids[0] == price
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("k", "limit"), ("top_k", "limit"), ("n_results", "limit"), ("filter", "where")]
+)
+def test_an_option_named_as_in_another_library_is_told_its_name_here_by_search_as_by_asearch(given, meant):
+    with HybridStore.open(embedder=HashEmbedder(64)) as store, DualRetriever(store) as umi:
+        for search in (umi.search, lambda *args, **options: asyncio.run(umi.asearch(*args, **options))):
+            with pytest.raises(TypeError, match=rf"no option '{given}'; did you mean {meant}\?"):
+                search("boats", **{given: 3})

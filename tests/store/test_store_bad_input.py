@@ -470,3 +470,30 @@ def test_a_folder_with_a_colon_in_its_name_is_no_url(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for path in ("notes: 2024", "./a:/b", tmp_path / "s3:" / "c"):
         HybridStore.open(path).close()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        lambda table: [row for _, row in table.iterrows()],
+        lambda table: table.iterrows(),
+        lambda table: table.itertuples(),
+        lambda table: table.itertuples(index=False),
+    ],
+    ids=["Series", "iterrows", "itertuples", "itertuples without index"],
+)
+def test_rows_of_a_table_are_refused_with_the_way_to_make_chunks_of_them(rows):
+    table = pandas.DataFrame({"id": ["a", "b"], "text": ["a boat", "a raft"], "price": [3, 4]})
+    with HybridStore.open(embedder=HashEmbedder(64)) as store:
+        with pytest.raises(InvalidChunk) as caught:
+            store.add(rows(table))
+        advice = str(caught.value).partition("make ")[2]
+        store.add(eval(advice, {"Chunk": Chunk, "table": table}))
+        assert store.get(["b"]) == [Chunk("b", "a raft", metadata={"price": 4})]
+
+
+@pytest.mark.parametrize("pair", [("a", "a boat"), ["a", "a boat"]])
+def test_an_id_and_a_text_without_a_chunk_are_refused_with_the_way_to_make_one(pair):
+    told = r"item 0 is (tuple|list); .*; of a pair make Chunk\(id, text\)"
+    with HybridStore.open(embedder=HashEmbedder(64)) as store, pytest.raises(InvalidChunk, match=told):
+        store.add([pair])

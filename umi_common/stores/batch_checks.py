@@ -25,6 +25,8 @@ URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 """The beginning of a URL. `Path` makes one slash of two. A drive of Windows, as in C:/, has one letter."""
 FIELDS = tuple(field.name for field in fields(Chunk))
 """Names of a chunk's fields, in order. A dict given in place of a chunk may have only these keys."""
+CHUNK_OF_ROW = "Chunk(str(row.pop('id')), row.pop('text'), metadata=row)"
+"""Expression that makes a chunk of `row`, a table's row as a dict, for messages."""
 TAKEN_BY = {
     "langchain_core": "; umi_langchain.UmiRetriever.from_documents takes LangChain Documents",
     "llama_index": "; umi_llamaindex.UmiRetriever.from_nodes takes LlamaIndex nodes",
@@ -93,7 +95,7 @@ def valid_batch(
     """
     if isinstance(items, (Chunk, Mapping, str)) or not isinstance(items, Iterable):
         raise InvalidChunk(f"chunks is {type(items).__name__}; expected a list of umi_common.Chunk or of dicts")
-    check_no_table("chunks", items, "Chunk(str(row.pop('id')), row.pop('text'), metadata=row)")
+    check_no_table("chunks", items, CHUNK_OF_ROW)
     batch, vectors = list(items), list(vectors) if isinstance(vectors, Iterator) else vectors
     if skipped_list(on_invalid) is not None:
         return _without_invalid(batch, vectors, dim)
@@ -159,9 +161,8 @@ def _as_chunk(index: int, item: object) -> Chunk:
     if isinstance(item, Chunk):
         return item
     if not isinstance(item, Mapping):
-        advice = '; of a string make Chunk("an id", string)' if isinstance(item, str) else taken_by(item)
         raise InvalidChunk(
-            f"item {index} is {type(item).__name__}; expected umi_common.Chunk or a dict of its fields{advice}"
+            f"item {index} is {type(item).__name__}; expected umi_common.Chunk or a dict of its fields{_chunk_of(item)}"
         )
     unknown = [key for key in item if key not in FIELDS]
     missing = [name for name in ("id", "text") if name not in item]
@@ -177,6 +178,18 @@ def _as_chunk(index: int, item: object) -> Chunk:
     if values.get("metadata", {}) is None:
         del values["metadata"]
     return Chunk(**values)
+
+
+def _chunk_of(item: object) -> str:
+    """The end of an error message about an item of a wrong type: "; " and how to make a chunk of it, or ""."""
+    if advice := taken_by(item):
+        return advice
+    if isinstance(item, str):
+        return '; of a string make Chunk("an id", string)'
+    row = item[1] if isinstance(item, tuple) and len(item) == 2 else item  # DataFrame.iterrows() gives pairs
+    if hasattr(row, "_asdict") or hasattr(row, "to_dict"):
+        return f'; of the rows of a table make [{CHUNK_OF_ROW} for row in table.to_dict("records")]'
+    return "; of a pair make Chunk(id, text)" if isinstance(item, (tuple, list)) else ""
 
 
 def _text(item: object, name: str) -> str | None:
