@@ -165,6 +165,19 @@ async def test_what_an_agent_adds_without_a_time_is_found_as_of_today_and_told_a
         assert today in packed
 
 
+async def test_the_store_may_be_named_by_the_option_that_other_commands_have(store):
+    async with client("--store", store) as session:
+        assert "a1" in await found(session, "the spare key of Ann")
+
+
+def test_two_stores_are_refused(store, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["umi", "mcp", str(store), "--store", "another"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "two stores" in capsys.readouterr().err
+
+
 def test_without_a_store_or_the_package_one_line_says_what_to_do(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["umi", "mcp", str(tmp_path / "x")])
     with pytest.raises(SystemExit, match="1"):

@@ -63,14 +63,19 @@ WritableOption = Annotated[
 
 def mcp(
     store: Annotated[Path, typer.Argument(help="The store's folder.")] = DEFAULT_STORE,
+    named: Annotated[
+        Path | None, typer.Option("--store", "-s", help="The store's folder, as the other commands take it.")
+    ] = None,
     filter: FilterOption = None,
     writable: WritableOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Serve a store to agents over MCP, on stdin and stdout: tools to search, to pack a context, to explain."""
+    if named is not None and store not in (DEFAULT_STORE, named):
+        raise typer.BadParameter(f"two stores, {store} and {named}; give one of them")
     optional_module("mcp.server", "mcp", "mcp")
     scope = Scope(parse_filter(where_of(filter, "--filter", exact=True)))
-    with opened_retriever(store, config, writable=writable) as umi:
+    with opened_retriever(named or store, config, writable=writable) as umi:
         _server(umi, scope, writable=writable).run("stdio")
 
 
