@@ -99,3 +99,63 @@ def test_a_later_question_or_text_on_less_of_the_query_gains_nothing(later):
 )
 def test_a_question_for_an_earlier_state_and_a_query_without_a_verb_do_not_ask_for_the_present(query):
     assert not asks_for_present(query) or time_order(query) is not None
+
+
+@pytest.mark.parametrize(
+    ("query", "answer", "later"),
+    [
+        ("who is Anna's boss?", "Anna's manager is Mr Peters.", "Anna's brother is Jonas."),
+        ("what is Nora's blood type?", "Nora's blood group is A positive.", "Nora's blood pressure is high."),
+        ("is Tom allergic to any animals?", "Tom is allergic to cats and horses.", "Tom is allergic to peanuts."),
+        ("what is the wifi password?", "The password of the WLAN is maple.", "The password of the laptop is otter."),
+        ("how much is the rent for the flat?", "The apartment rent is 900 euros.", "The garage rent is 80 euros."),
+        (
+            "how many vacation days do employees get?",
+            "Annual leave: each employee has 27 days of paid holiday.",
+            "Sick leave: each employee has 27 days with full pay.",
+        ),
+    ],
+)
+def test_a_later_text_that_lacks_a_word_of_the_subject_gains_nothing(query, answer, later):
+    assert found(query, answer, later)[0] == "0"
+
+
+@pytest.mark.parametrize(
+    ("query", "answer", "later"),
+    [
+        ("how much is the rent?", "The rent is 420 euros.", "The rent includes heating."),
+        ("when is the exam?", "The exam is on 3 July.", "The exam is open book."),
+        ("what is the wifi password?", "The wifi password is maple-77.", "Kim forgot the wifi password."),
+    ],
+)
+def test_a_later_text_without_a_number_is_no_later_form_of_one_with_a_number(query, answer, later):
+    assert found(query, answer, later)[0] == "0"
+
+
+@pytest.mark.parametrize(
+    ("query", "texts"),
+    [
+        ("where does Ben live?", ("Ben lives in Bristol near the bridge.", "Ben lives in Leeds.")),
+        ("what is the priority of ticket 700?", ("[700] Priority: high.", "[700] Priority: low.")),
+    ],
+)
+def test_a_text_may_hold_another_form_of_a_word_and_a_number_without_the_word_before_it(query, texts):
+    assert found(query, *texts)[:2] == ["1", "0"]
+    assert found(query, *reversed(texts))[:2] == ["1", "0"]
+
+
+def test_in_a_thread_a_later_mail_that_only_shares_subject_and_quoted_question_gains_nothing():
+    def mail(sender: str, to: str, body: str, *, quoted: str = "", subject: str = "Re: Summer party") -> str:
+        names = f"From: {sender} Holm <{sender.lower()}@x.example>\nTo: {to} Lund <{to.lower()}@x.example>"
+        return f"{names}\nSubject: {subject}\n\nHi {to},\n\n{body}{quoted}\n\n{sender}"
+
+    quoted = "\n\n> Hi,\n> Where is the summer party?"
+    thread = (
+        mail("Tom", "Mira", "Where is the summer party?", subject="Summer party"),
+        mail("Mira", "Tom", "At the boathouse, from six on.", quoted=quoted),
+        mail("Tom", "Ola", "I will bring a cake.", quoted=quoted),
+    )
+    others = [mail("Kim", "Ben", f"The lift is out of order, floor {at}.", subject="Info") for at in range(5)]
+    query, days = "where is the summer party?", (30, 29, 28, 0, 1, 2, 3, 4)
+    plain = found(query, *thread, *others, days=days, order_boost=0.0)
+    assert found(query, *thread, *others, days=days)[:3] == plain[:3]

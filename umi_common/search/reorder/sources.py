@@ -93,6 +93,8 @@ _ASKING_ELSEWHERE = (
     r"|a?dónde|cómo|cuánt[oa]s?|cuál(?:es)?|chi|quando|dove|quant[oaie]|qual[ei]?|quem|onde|como|quais|wat|wanneer|waar"
     r"|hoe|hoeveel|welke?"
 )
+ASKING = re.compile(rf"\b(?:{_ASKING}|{_ASKING_ELSEWHERE}|much|many)\b", re.IGNORECASE)
+"""A word that asks, in one of seven languages."""
 _NAME_BEFORE = r"\A\W*(?:\w[\w ]{0,39}[:,] ){0,2}"
 SEEKS_A_FACT = re.compile(
     rf"\b(?:{_ASKING})\b|{_NAME_BEFORE}\W?(?:\w{{1,4}} )?(?:{_ASKING_ELSEWHERE})\b|\b(?:quand|où|quoi|combien)\s*\Z",

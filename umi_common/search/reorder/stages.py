@@ -106,12 +106,13 @@ def reorder_stages(
             yield ReorderStage("word_runs", phrases.RUN_CANDIDATES, by_runs)
     if fusion.alike:
         of_period = None if boost is None else boost.lifted
+        asks_now = by_time and when is None and latest_or_first is None and asks_for_present(request.asked)
         by_words = partial(
             alike.reorder_alike,
             query=request.searched,
             typed=request.query,
             of_period=of_period,
-            later_first=by_time and when is None and latest_or_first is None and asks_for_present(request.asked),
+            later_first=terms_of if asks_now else None,
         )
         yield ReorderStage("alike", alike.COMPARED, by_words)
     if config.neighbours.enabled:
