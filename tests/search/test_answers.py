@@ -162,3 +162,19 @@ def test_the_answer_comes_before_a_question_for_a_fact_in_other_languages_and_be
 def test_an_answer_that_tells_nothing_or_is_not_asked_for_comes_behind_its_question(query, question, answer):
     ids = found(f"Mira: {question}", f"Tom: {answer}", query=query)
     assert "a" not in ids or ids.index("q") < ids.index("a")
+
+
+@pytest.mark.parametrize(
+    ("query", "question", "answer"),
+    [
+        ("wer fährt nach Rügen?", "Lena: Wir fahren nach Rügen. Wer kommt mit?", "Jonas: Leider nein"),
+        ("who asked if you answered the auditor?", "Omar: Did you answer the auditor?", "Lea: yes, yesterday"),
+        (
+            "who asked Lea to reply to the client?",
+            "Omar: Can you reply to the client about the delay?",
+            "Lea: I replied that it takes two weeks",
+        ),
+    ],
+)
+def test_a_question_that_tells_the_fact_or_is_sought_stays_before_the_reply(query, question, answer):
+    assert found(question, answer, query=query)[:2] == ["q", "a"]

@@ -379,8 +379,9 @@ def reorder_answers(best: Best, *, query: str, terms_of: TermsOf) -> RankedPool:
     - The question asks so, and has at least as many of the query's terms in its last sentence as in those before, and
       at least one: "We met in Rome. And you?" tells where they met.
 
-    The terms are those of content words that name no speaker. If the query holds a word of `ABOUT_QUESTIONS` and none
-    of `ABOUT_ANSWERS`, each answer comes behind its question.
+    The terms are those of content words that name no speaker and do not ask. If the query has words of both
+    `ABOUT_ANSWERS` and `ABOUT_QUESTIONS`, only the first of them counts: "who asked if we replied?" looks for a
+    question. For a query that looks for a question, each answer comes behind its question.
     """
     chunks = best.chunks
     next_of = _with_next(best, QUESTIONS_MAX, rows_after)
@@ -395,12 +396,14 @@ def reorder_answers(best: Best, *, query: str, terms_of: TermsOf) -> RankedPool:
         return speaker is None or (speaker != speakers[question] and (not named or speaker in named))
 
     pairs = [pair for pair in pairs if answers(*pair)]
-    if ABOUT_ANSWERS.search(query):
+    about_answer, about_question = ABOUT_ANSWERS.search(query), ABOUT_QUESTIONS.search(query)
+    if about_answer and (about_question is None or about_answer.start() < about_question.start()):
         return best.put_beside(pairs, {after for _, after in pairs})
-    if not is_question(query) or ABOUT_QUESTIONS.search(query):
+    if not is_question(query) or about_question:
         return best.put_beside(pairs)
     names = {word for words in named.values() for word in words.split()}
-    sought = frozenset(chain.from_iterable(terms_of(word) for word in content_words(query) if word not in names))
+    words = content_words(ASKING.sub(" ", query))
+    sought = frozenset(chain.from_iterable(terms_of(word) for word in words if word not in names))
 
     def is_sought(question: int, reply: int) -> bool:
         sentences = SENTENCE_BREAK.split(QUESTION.sub("", chunks[question].text))
