@@ -77,3 +77,31 @@ def test_a_quoted_mail_in_german_is_left_out_up_to_the_end():
     quoted = "Von: Tom Wirth\nGesendet: 25.05.2025 10:00\nAn: Greta Olsen\nBetreff: Logo\n\nNummer 7.\n\nGruß\nTom"
     text = mail("Greta Olsen", "AW: Logo", f"Danke, dann Nummer 4.\n\n{quoted}")
     assert without_quoted(text).strip().endswith("Danke, dann Nummer 4.")
+
+
+@pytest.mark.parametrize(
+    ("query", "forwarded", "others"),
+    [
+        (
+            "delivery date of the oak table",
+            "The oak table: delivery date is 12 May.",
+            ("The oak table has a scratch.", "What is the delivery date for the chairs?"),
+        ),
+        (
+            "visa requirements for the Oslo trip",
+            "For the Oslo trip there are no visa requirements.",
+            ("The Oslo trip was fun.", "Who pays for the Oslo trip?"),
+        ),
+    ],
+)
+def test_a_forwarded_text_that_no_other_mail_says_counts_as_said(query, forwarded, others):
+    def mail(sender: str, to: str, subject: str, body: str) -> str:
+        return f"From: {sender} <{sender}@x.example>\nTo: {to} <{to}@x.example>\nSubject: {subject}\n\n{body}"
+
+    original = f"-----Original Message-----\nFrom: Lea\nSent: Monday\nTo: Office\nSubject: Info\n\n{forwarded}"
+    texts = [mail("tom", "ann", "FW: Info", f"FYI, see below.\n\n{original}")]
+    texts += [mail("ann", "tom", "Info", other) for other in others]
+    texts += [mail("kim", "bo", "Lunch", f"Menu {at}: soup and rice.") for at in range(12)]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(str(at), text) for at, text in enumerate(texts)])
+        assert umi.search(query).ids[0] == "0"

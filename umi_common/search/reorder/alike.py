@@ -44,7 +44,8 @@ For the text i of a candidate:
     content(i)     the set of the words of asked(i) without function words other than negations: Paris, London. It lacks
                    words that either only the query or only the text negates: "E27 not dimmable", "dimmable, not for
                    outdoors". Of a negation in the query, only its first word must be negated in the text, too. It also
-                   lacks words that a mail only quotes (`without_quoted`).
+                   lacks words that a mail only quotes (`without_quoted`), if another candidate says all that it says or
+                   quotes. Else the mail may forward a text that is nowhere else.
     held(i)        content(i); if the query names a period and the text is of it, the period is one more element
     subject        the set of the query's words without function words, words that ask ("how much") and words directly
                    before a number: "priority of ticket 700" finds "[700] Priority: low"
@@ -181,6 +182,10 @@ class Words:
             self.content -= only_negated | (query.negated - inside)
         self.held = self.content | {PERIOD} if of_period else self.content
 
+    def count_quoted(self) -> None:
+        """Let the words that the mail only quotes be of `content` and `held`, too."""
+        self.content, self.held, self.quoted = self.content | self.quoted, self.held | self.quoted, frozenset()
+
     @cached_property
     def words(self) -> frozenset[str]:
         return frozenset(self.sequence)
@@ -242,6 +247,10 @@ def reorder_alike(
     asked = AskedWords(query[:CHARACTERS_MAX])
     inside = [False] * len(best.rows) if of_period is None else of_period[best.rows].tolist()
     texts = [Words(text, asked, of_period=at) for text, at in zip(best.texts, inside, strict=True)]
+    spoken = [text.content for text in texts]
+    for text in texts:
+        if text.quoted and not any(said_there >= text.content | text.quoted for said_there in spoken):
+            text.count_quoted()
     scores = best.scores.tolist()
     typed_words = asked.read(typed)
     equal = [typed_words != () and text.sequence == typed_words for text in texts]
