@@ -198,15 +198,6 @@ _PRESENT = re.compile(
 _PAST = re.compile(r"\b(?:did|was|were|had|said|told|\w{2,}ed)\b", re.I)
 """A query with a word of `_PRESENT` and none of `_PAST` asks about the present or future: "is my appointment on
 Friday?"."""
-_PRESENT_ELSEWHERE = re.compile(r"\b(?:ist|sind|est|sont|está|están|es|è|sono|zijn|é|são)\b", re.I)
-"""Forms of "is" and "are" in other languages."""
-_FORMER = re.compile(
-    r"\b(?:former(?:ly)?|previous(?:ly)?|old|original(?:ly)?|earlier|before|prior|used to|war|waren|alte[mnrs]?"
-    r"|früher\w*|vorher\w*|ehemalig\w*|ursprünglich\w*|était|ancien(?:ne)?s?|avant|précédent\w*|fue|era|antes"
-    r"|antigu[oa]s?|anterior\w*)\b",
-    re.I,
-)
-"""Words for an earlier state."""
 _ANY_DAY = re.compile(
     r"(?:am|vom|zum|le|du|au|el|del|al|il|dal|em|do|dia|na|op|van|an|zu|à|a|met)\s[^\s\d]+",
     re.I,
@@ -328,9 +319,3 @@ def time_order(query: str) -> TimeOrder | None:
     if latest == first:
         return None
     return "latest" if latest else "first"
-
-
-def asks_for_present(query: str) -> bool:
-    """Whether the query asks for a state in the present tense, and not for an earlier one: "when is the barbecue?"."""
-    is_present = _PRESENT.search(query) or _PRESENT_ELSEWHERE.search(query)
-    return is_present is not None and _PAST.search(query) is None and _FORMER.search(query) is None

@@ -28,12 +28,6 @@ For two candidates a and b, with the sets and functions below:
     whole     held(a) = held(b), and whole(a) contains whole(b) and is larger
                   "vim": "install vim", "install vim-common"
 
-4. If the query asks for a state in the present tense ("when is the barbecue?"), held(a) = held(b), told(a) and told(b)
-   have all words of subject, and a is later than b, but not in the future, and no question, then a passes b if they are
-   as alike as in rule 3, none of its rules holds for b and a, and score(a) >= `LATER_SCORE` * score(b). If b has
-   numbers that are not in the query, a must have some, too: "The rent includes heating" is no later rent than
-   "The rent is 420 euros".
-
 For the text i of a candidate:
 
     words(i)       the set of the words of the text
@@ -47,10 +41,6 @@ For the text i of a candidate:
                    lacks words that a mail only quotes (`without_quoted`), if another candidate says all that it says or
                    quotes. Else the mail may forward a text that is nowhere else.
     held(i)        content(i); if the query names a period and the text is of it, the period is one more element
-    subject        the set of the query's words without function words, words that ask ("how much") and words directly
-                   before a number: "priority of ticket 700" finds "[700] Priority: low"
-    told(i)        the set of the words of subject that are in the text, or whose terms are, without the headers and the
-                   quoted text of a mail: all mails of a thread have its subject
     neighbours(i)  the set of the pairs of words that are adjacent in asked(i), at most `REACH` words apart in the text,
                    and adjacent in the query without the words that the text lacks. For the query "from London to
                    Paris", (London, Paris) is a pair of "London-Paris, 9:31".
@@ -67,7 +57,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -77,9 +67,8 @@ from umi_common.query.questions import EXCEPT, Exclusion
 from umi_common.runtime.forks import cached_property
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, Best, inserted
-from umi_common.search.reorder.in_time_order import AGE_HOURS_MIN
-from umi_common.search.reorder.sources import ASKING, asks
-from umi_common.search.reorder.speaker import said, without_quoted
+from umi_common.search.reorder.sources import asks
+from umi_common.search.reorder.speaker import without_quoted
 from umi_common.search.reorder.words import (
     FIRST_LETTERS,
     TEXTS_KEPT,
@@ -99,8 +88,6 @@ SCORE = 0.8
 """Smallest score(a) / score(b) with which a passes b by rule 3; 0.7 and 0.9 give nearly the same results."""
 EQUAL_SCORE = 0.5
 """The same for the rules 1 and 2: an old text, whose score `decay` has made much lower, does not pass."""
-LATER_SCORE = 0.7
-"""The same for rule 4. With 0.5, a later text on the same subject often comes before the one that answers the query."""
 REACH = 3
 """Largest distance of neighbours in a text, in words: words further apart may be in different fields of a form."""
 BEGINNING = 8
@@ -191,11 +178,6 @@ class Words:
         return frozenset(self.sequence)
 
     @cached_property
-    def has_numbers(self) -> bool:
-        """Whether the text has numbers that are not in the query."""
-        return any(word[0].isdigit() for word in self.words - self._query.words)
-
-    @cached_property
     def pairs(self) -> set[tuple[str, str]]:
         function_words = all_function_words()
         beside = pairwise(self.sequence)
@@ -233,17 +215,13 @@ class Words:
         return len(near.intersection(pairwise(without_missing))), len(adjacent.intersection(pairwise(query)))
 
 
-def reorder_alike(
-    best: Best, *, query: str, typed: str = "", of_period: Bools | None = None, later_first: TermsOf | None = None
-) -> RankedPool:
+def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools | None = None) -> RankedPool:
     """The ranking in the order that the top of this file describes.
 
     Args:
         typed: The whole query, of which `query` may lack a frame ("can you tell me"); "" if no text counts as equal.
         of_period: (n,) whether a row is of the period that the query names; None: it names none.
-        later_first: If rule 4 applies, the store's function from a text to its terms; else None.
     """
-    ages = best.pool.age_hours[best.rows].tolist()
     asked = AskedWords(query[:CHARACTERS_MAX])
     inside = [False] * len(best.rows) if of_period is None else of_period[best.rows].tolist()
     texts = [Words(text, asked, of_period=at) for text, at in zip(best.texts, inside, strict=True)]
@@ -259,23 +237,6 @@ def reorder_alike(
         same_content = texts[one].content == texts[other].content
         return same_content and asks(best.chunks[one]) != asks(best.chunks[other])
 
-    subject = _subject_of(query, asked)
-
-    @cache
-    def tells(at: int, terms_of: TermsOf) -> bool:
-        own = said(best.texts[at])
-        lacking = subject.difference(words_in(own))
-        terms = frozenset(terms_of(own)) if lacking else frozenset[str]()
-        return bool(subject) and not any(terms.isdisjoint(terms_of(word)) for word in lacking)
-
-    def is_later(one: int, other: int, terms_of: TermsOf) -> bool:
-        a, b = texts[one], texts[other]
-        if not (AGE_HOURS_MIN <= ages[one] < ages[other] and scores[one] >= LATER_SCORE * scores[other]):
-            return False
-        if a.held != b.held or asks(best.chunks[one]) or (b.has_numbers and not a.has_numbers) or _holds_more(b, a):
-            return False
-        return _alike(a, b) and tells(one, terms_of) and tells(other, terms_of)
-
     def passes(one: int, other: int) -> bool:
         a, b = texts[one], texts[other]
         near_enough = bool(scores[one] >= EQUAL_SCORE * scores[other])
@@ -283,17 +244,9 @@ def reorder_alike(
             return equal[one] and near_enough
         if a.content > b.content and b.sequence and (b.words <= asked.words or a.content <= b.content | b.quoted):
             return near_enough
-        if scores[one] >= SCORE * scores[other] and _holds_more(a, b):
-            return _alike(a, b)  # last: it takes the longest
-        return later_first is not None and is_later(one, other, later_first)
+        return scores[one] >= SCORE * scores[other] and _holds_more(a, b) and _alike(a, b)  # last: it takes the longest
 
     return best.in_order(inserted(best.order, passes))
-
-
-def _subject_of(query: str, asked: AskedWords) -> frozenset[str]:
-    """`subject` of the top of this file."""
-    before_number = {word for word, after in pairwise(asked.sequence) if after.isdigit()}
-    return frozenset(content_words(ASKING.sub(" ", query))) - before_number
 
 
 def parted_by_negations(text: str) -> tuple[str, str]:

@@ -89,7 +89,7 @@ def reorder_by_speaker(best: Best, *, query: str, weight: float) -> RankedPool:
     messages = np.array([speaker is not None for speaker in speakers])
     raised = np.array([speaker == name for speaker in speakers])
     if len(names) > 2:
-        texts = (spaced(words_in(said(text[:CHARACTERS_MAX]))) for text in best.texts)
+        texts = (spaced(words_in(_said(text[:CHARACTERS_MAX]))) for text in best.texts)
         raised |= np.array([spaced([asked_name]) in text for text in texts])
     reordered = best.sorted_by(best.scores + np.maximum(best.scores, 0.0) * weight * messages.mean() * raised)
     in_small_letters = spaced([asked_name]) in spaced(cased_words(query))
@@ -173,7 +173,7 @@ def _questions_in(quoted: re.Match[str]) -> str:
     return "\n".join(line for line in quoted[0].splitlines() if line.rstrip().endswith("?"))
 
 
-def said(text: str) -> str:
+def _said(text: str) -> str:
     """A text; of a mail only what its sender says: no headers, greeting and quoted text. Of a message, what follows the
     names of its speaker and of the person to whom it is said."""
     if SENDER.search(mail_headers(text)) is None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from umi_common.errors import EmbedderError
 from umi_common.pool import NO_SOURCE, Ints, Pool
-from umi_common.query.time.find import When, asks_for_present, time_order
+from umi_common.query.time.find import When, time_order
 from umi_common.ranking.period import PeriodBoost, in_period
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder import alike, in_time_order, late_interaction, numbers, phrases, sources, speaker
@@ -72,8 +72,7 @@ def reorder_stages(
     period = (0, 0) if when is None else when.span
     # "last" in "last week" does not ask for the latest text
     outside = request.asked[: period[0]] + request.asked[period[1] :]
-    by_time = config.when.enabled and config.when.order_boost > 0
-    latest_or_first = time_order(outside) if by_time else None
+    latest_or_first = time_order(outside) if config.when.enabled and config.when.order_boost else None
     terms_of: TermsOf | None = getattr(search.store, "terms_of", None)
     by_ranks = fusion.method == "rrf"  # its scores differ so little that one further stage would decide the order
     has_sources = config.neighbours.enabled and not by_ranks and (pool.source != NO_SOURCE).any()
@@ -106,14 +105,7 @@ def reorder_stages(
             yield ReorderStage("word_runs", phrases.RUN_CANDIDATES, by_runs)
     if fusion.alike:
         of_period = None if boost is None else boost.lifted
-        asks_now = by_time and when is None and latest_or_first is None and asks_for_present(request.asked)
-        by_words = partial(
-            alike.reorder_alike,
-            query=request.searched,
-            typed=request.query,
-            of_period=of_period,
-            later_first=terms_of if asks_now else None,
-        )
+        by_words = partial(alike.reorder_alike, query=request.searched, typed=request.query, of_period=of_period)
         yield ReorderStage("alike", alike.COMPARED, by_words)
     if config.neighbours.enabled:
         first = order[: sources.LEADING_READ]
