@@ -55,7 +55,9 @@ def minutes(count=120):
     ]
 
 
-@pytest.mark.parametrize("query", ["minutes no. 1", "minutes number 1", "minutes #1", "Minutes 1", "min. no. 1"])
+@pytest.mark.parametrize(
+    "query", ["minutes no. 1", "minutes number 1", "minutes #1", "minutes no.1", "Minutes 1", "min. no. 1"]
+)
 def test_minutes_are_found_by_a_number_that_stands_in_all_minutes(query):
     with HybridStore.open() as store, DualRetriever(store) as umi:
         store.add(Chunk(text, text) for text in minutes())
@@ -857,3 +859,64 @@ def test_a_number_name_joined_to_a_word_is_a_number(query):
         store.add(Chunk(*each) for each in texts.items())
         for at, number in enumerate(NUMBERS, 1):
             assert umi.search(query.format(number)).ids[0] == umi.search(query.format(at)).ids[0] == f"{at}"
+
+
+@pytest.mark.parametrize("query", ["Harbour Act s. {}(2)", "s.{} Harbour Act", "Harbour Act, s. {}(2)(a)"])
+def test_a_section_is_found_by_an_s_and_with_the_number_of_a_subsection(act, query):
+    found = [act.search(query.format(number), now=NOW).ids[0] for number in range(1, 33)]
+    assert sum(id == f"{number}" for number, id in enumerate(found, 1)) >= 30
+
+
+def test_a_label_joined_to_its_number_by_a_full_stop_is_a_label():
+    assert query_pairs("minutes no.5", terms_of).pairs == query_pairs("minutes no. 5", terms_of).pairs
+    assert query_pairs("call +49(30)1234", terms_of).pairs == {(("call",), ("49(30)1234",))}
+
+
+@pytest.mark.parametrize("query", ["§ {} Garden Act", "§{} Garden Act"])
+def test_a_text_that_cites_the_section_with_all_words_of_the_query_does_not_pass_it(query):
+    things = ("hives", "sheds", "hedges", "pipes", "heaps", "gates")
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for number in range(1, 25):
+            cited = f"section {number * 7 % 24 + 1} of the Garden Act"
+            text = f"§ {number} Rules\n\n(1) For {things[number % 6]}, {cited} applies. The council is heard."
+            store.add([Chunk(f"{number}", text)])
+        found = [umi.search(query.format(number), now=NOW).ids[0] for number in range(1, 25)]
+    assert sum(id == f"{number}" for number, id in enumerate(found, 1)) >= 22
+
+
+@pytest.mark.parametrize("query", ["{} in version {}", "{} V{}"])
+def test_a_version_of_one_number_is_found_with_and_without_its_v(query):
+    topics, versions = ("timeouts", "retries", "plugins", "batches"), range(1, 7)
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for at, (topic, version) in enumerate(itertools.product(topics, versions)):
+            mentions = f"Changed after v{at * 7 % 6 + 1}, see {topics[at % 4]}."
+            text = f"{topic} (v{version})\n\nUp to {at * 5 % 7 + 1} calls are free. {mentions}"
+            store.add([Chunk(f"{topic} {version}", text)])
+        right = [
+            umi.search(query.format(topic, version), now=NOW).ids[0] == f"{topic} {version}"
+            for topic, version in itertools.product(topics, versions)
+        ]
+    assert sum(right) >= 22
+
+
+@pytest.mark.parametrize("query", ["engine 8", "8 engines", "v 8"])
+def test_a_number_without_a_v_is_no_version(query):
+    assert (("version",), ("8",)) not in query_pairs(query, terms_of).pairs
+
+
+def novels():
+    """Chapters of two books; one has their numbers in words."""
+    names, acts = ("Ines", "Otto", "Lena", "Piers"), ("finds a key", "loses a coat", "writes a letter")
+    for number, name in enumerate(NUMBERS, 1):
+        for book, chapter in (("salt", f"Chapter {number}"), ("wren", f"Chapter {name.capitalize()}")):
+            events = " ".join(
+                f"{names[(number + at) % 4]} {acts[at % 3]} in house {NUMBERS[(number + at) % 5]}." for at in range(9)
+            )
+            yield Chunk(f"{book} {number}", f"{chapter}\n\n{events}")
+
+
+def test_a_chapter_is_a_key_if_other_chapters_have_their_numbers_in_words():
+    asked = query_pairs("chapter 2", terms_of)
+    texts = [chunk.text for chunk in novels()]
+    g = g_of(asked.before_any, [pairs_in_text(text, asked.numbers, asked.terms_of) for text in texts])
+    assert keys_of(asked, g, texts).tolist() == [1.0]

@@ -7,7 +7,7 @@ arguments, except that some add a stage to the trace.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 from typing import Any
 
@@ -42,6 +42,9 @@ class RankedPool:
     """(n,) relevance by row, 0..1; None: not known."""
     suppressed: tuple[tuple[int, str, int | None], ...] = ()
     """Rows that were left out: (row, reason, row that replaces it or None)."""
+    parts: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """By row: the index of each labelled number of the query, such as "section 44", with which a part of the text
+    begins; a text that only cites the section has none."""
 
 
 def rank(

@@ -40,7 +40,8 @@ For the text i of a candidate:
                    outdoors". Of a negation in the query, only its first word must be negated in the text, too. It also
                    lacks words that a mail only quotes (`without_quoted`), if another candidate says all that it says or
                    quotes. Else the mail may forward a text that is nowhere else.
-    held(i)        content(i); if the query names a period and the text is of it, the period is one more element
+    held(i)        content(i); if the query names a period and the text is of it, the period is one more element; so is
+                   each labelled number of the query with which a part of the text begins: "§ 44 Fees"
     neighbours(i)  the set of the pairs of words that are adjacent in asked(i), at most `REACH` words apart in the text,
                    and adjacent in the query without the words that the text lacks. For the query "from London to
                    Paris", (London, Paris) is a pair of "London-Paris, 9:31".
@@ -150,7 +151,7 @@ class Words:
     Most pairs of texts differ in `held`, so the other properties are computed when a comparison first needs them.
     """
 
-    def __init__(self, text: str, query: AskedWords, *, of_period: bool = False) -> None:
+    def __init__(self, text: str, query: AskedWords, *, further: Set[Any] = frozenset()) -> None:
         self._text, self._query = text, query
         self.sequence = query.read(text) if len(text) <= CHARACTERS_MAX else ()
         self.of_query = query.words.intersection(self.sequence)
@@ -167,7 +168,7 @@ class Words:
             if only_negated:
                 only_negated = only_negated.difference(query.read(stated))
             self.content -= only_negated | (query.negated - inside)
-        self.held = self.content | {PERIOD} if of_period else self.content
+        self.held: Set[Any] = self.content | further if further else self.content
 
     def count_quoted(self) -> None:
         """Let the words that the mail only quotes be of `content` and `held`, too."""
@@ -223,8 +224,10 @@ def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools |
         of_period: (n,) whether a row is of the period that the query names; None: it names none.
     """
     asked = AskedWords(query[:CHARACTERS_MAX])
-    inside = [False] * len(best.rows) if of_period is None else of_period[best.rows].tolist()
-    texts = [Words(text, asked, of_period=at) for text, at in zip(best.texts, inside, strict=True)]
+    further: list[frozenset[Any]] = [best.ranked.parts.get(row, frozenset()) for row in best.rows.tolist()]
+    if of_period is not None:
+        further = [own | {PERIOD} if of_period[row] else own for row, own in zip(best.rows, further, strict=True)]
+    texts = [Words(text, asked, further=own) for text, own in zip(best.texts, further, strict=True)]
     spoken = [text.content for text in texts]
     for text in texts:
         if text.quoted and not any(said_there >= text.content | text.quoted for said_there in spoken):

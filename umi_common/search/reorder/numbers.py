@@ -12,6 +12,7 @@ number pair is a number or a single letter, and the word or sign beside it, whic
     4. Loosen the nut      (any label, 4) where a line begins, as of "step 4" or "question 4"; (4, loosen)
     ## 4 Oil change        (any label, 4), as of "chapter 4"; (4, oil)
     v3.2 notes             (3.2) alone, since BM25 does not see the order of its parts; (3.2, notes)
+    API v3                 (version, 3)
     5 to 10 kg             (5:10) alone, if the query has this range, or two labelled numbers: "chapter 5, verse 10"
     INV-2023-00108         (inv, 108), which "invoice 108" holds, too, as of an abbreviation
     one of them            none: names of numbers, ordinals and letters form no pair with a function word
@@ -47,6 +48,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import islice, pairwise, takewhile
 from typing import NamedTuple
@@ -88,6 +90,9 @@ TWO_WORDS = re.compile(rf"({WORD.pattern})(?: ({WORD.pattern}))?")
 """A word, and the next one if only a space is between them."""
 NUMBER_WORDS = frozenset({"no", "nr", "num", "number", "nº", "numéro", "número", "numero", "nummer", "#"})
 """Words between a label and its number: "minutes no. 5" also holds the pair of "minutes 5"."""
+VERSION, MAJOR_VERSION = "version", re.compile(r"v\d+")
+"""A label, and a number behind "v" that has it. A number with a point, such as "v3.2", is a pair by itself, and the
+label would find texts that only say "changed in version 3.2"."""
 ABBREVIATION_LETTERS = (2, 3, 4)
 """Numbers of letters of an abbreviated label: "rev. 5" is the same pair as "revision 5"."""
 SECTIONS = ("section", "sección", "secção", "sezion", "sectie", "paragra", "parágra", "párra", "artikel")
@@ -135,34 +140,39 @@ def candidates_read(pool: Pool, order: Ints) -> int:
 def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     """The number pairs of a query; None if it has none."""
     read = reader_of_numbers(query)
-    query = in_digits(read(query))
+    query = in_digits(read(ABBREVIATED.sub(r"\g<0> ", query)))
     found = numbers_sought(query)
     if found is None:
         return None
-    in_query = pairs_in_text(query, found, terms_of)
+    readings = dict.fromkeys([query, SUBSECTION.sub("", query)])
+    in_query = {pair for each in readings for pair in pairs_in_text(each, found, terms_of)}
     labelled = {((":".join(each),), ()) for each in labelled_numbers(query)}
     pairs = frozenset(pair for pair in in_query if pair[0] != ANY_LABEL) | labelled
     if not pairs:
         return None
-    before_any = _labels_of_numbers(query, found, terms_of)
+    labels = (_labels_of_numbers(each, found, terms_of) for each in readings)
+    before_any = {pair: pattern for own in labels for pair, pattern in own.items()}
     return QueryPairs(found, pairs, before_any, terms_of, lambda text: names_replaced(read(text), digits_of))
 
 
 def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, re.Pattern[str]]:
     """`QueryPairs.before_any` of a query."""
     patterns: dict[Pair, re.Pattern[str]] = {}
-    number_word = "|".join(map(re.escape, sorted(NUMBER_WORDS)))
+    number_word, names = "|".join(map(re.escape, sorted(NUMBER_WORDS))), "|".join(["", *list(BELOW_100)[1:13]])
     for beside, behind in pairs_in_text(query, numbers, lambda word: [bare(word).lower() or word]):
         label = beside[0]
         is_label = label.isalpha() or label == "§"
-        is_label = is_label and (label in NUMBER_WORDS or label not in all_function_words())
+        is_label = is_label and (label in NUMBER_WORDS or label == "s" or label not in all_function_words())
         if not is_label or not any(map(DIGITS.search, behind)):
             continue
         term = _terms(label, terms_of)
         start = re.escape(term[0] if label.startswith(term[0]) else label)  # "sample" also matches "samples"
-        if label == "§" or _abbreviates("§", term[-1]):
+        if label == "§" or _abbreviates(term[-1], "§"):
             start = f"(?:§|{'|'.join(SECTIONS)})"
-        pattern = rf"(?<![^\W_]){start}[^\W\d_]*(?:\W{{1,3}}(?:(?:{number_word})\W{{1,3}})?(?:v?\d|[ivx]+\b)|\d{{3}})"
+        in_words = "" if label in NUMBER_WORDS else names  # "no one" is no number
+        number = rf"(?:(?:{number_word})\W{{1,3}})?(?:v?\d|(?:[ivx]+{in_words})\b)"
+        pattern = rf"(?<![^\W_]){start}[^\W\d_]*(?:\W{{1,3}}{number}|\d{{3}})"
+        pattern += r"|(?<!\w)v\d" if label == VERSION else ""
         patterns[term, behind] = re.compile(pattern, re.IGNORECASE)
     return patterns
 
@@ -180,7 +190,12 @@ def reorder_by_number_pairs(best: Best, *, query: QueryPairs, weight: float) -> 
     of_pairs = g.compress([pair in query.pairs for pair in sought], axis=1)
     of_keys = g.compress([pair in query.before_any for pair in sought], axis=1)
     added = best_added(best.scores, of_keys, keys_of(query, of_keys, texts))
-    return best.sorted_by(raised(best.scores, of_pairs, weight) + (best.scores > 0) * added)
+    ranked = best.sorted_by(raised(best.scores, of_pairs, weight) + (best.scores > 0) * added)
+    parts = {
+        row: frozenset(at for at, g in enumerate(own) if g > 1.0)
+        for row, own in zip(best.rows.tolist(), of_keys.tolist(), strict=True)
+    }
+    return replace(ranked, parts=parts)
 
 
 def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, float]:
@@ -206,6 +221,8 @@ def _pairs_at(number: re.Match[str], terms_of: TermsOf) -> list[Pair]:
     if number.lastgroup == "as_one":
         return [((":".join(DIGITS.findall(word)),), ())]
     own = (canonical(word),)
+    if MAJOR_VERSION.fullmatch(word):
+        return [(_terms(VERSION, terms_of), own)]
     is_ordinal, is_year = word.endswith(ORDINAL_ENDINGS), YEAR.fullmatch(own[0]) is not None
     before, after = _words_before(number), _words_behind(text, end)[: 2 if is_ordinal else 1]
     if is_ordinal or word.isalpha():
@@ -289,7 +306,10 @@ def _g(held: Mapping[Pair, float], pair: Pair) -> float:
 
 
 def _abbreviates(label: str, other: str) -> bool:
-    """Whether one of two labels is the beginning of the other, such as "rev" of "revision", or "§" for a section."""
+    """Whether one of two labels is the beginning of the other, such as "rev" of "revision", or "§" for a section. For
+    the label "s" of a query, which may also be a page, the other one may be "§", "sec" or a section."""
+    if label == "s":
+        return other in ("§", "sec") or other.startswith(SECTIONS)
     short, long = sorted((label, other), key=len)
     if short == "§":
         return long == "sec" or long.startswith(SECTIONS)
@@ -407,6 +427,10 @@ def ranges_in(text: str) -> list[str]:
     return [f"{low}{RANGE_SIGN}{high}" for low, high in RANGE.findall(text) if int(low) < int(high)]
 
 
+SUBSECTION = re.compile(r"(?<=\d)\(\d{1,3}\)(?:\(\w{1,4}\))*(?!\w)")
+"""The brackets behind the number of a section: 14(2), 14(2)(a). The section itself holds only the 14."""
+ABBREVIATED = re.compile(r"(?<![\w.])[^\W\d_]{1,4}\.(?=\d+[a-z]?(?!\w))")
+"""An abbreviated label to which its number is joined: "no.5", "s.14"."""
 LETTERS_AND_NUMBER = re.compile(r"[^\W\d_]{2,}(\d{3,})")
 """A code of one word, such as "HIS258". With fewer digits it is mostly a name: "Python3", "utf8"."""
 NUMBERED_CODE = re.compile(
@@ -430,6 +454,8 @@ def _numbers(query: str) -> list[str]:
             parts.append(code[1] if code else bare(word))  # "258" of "HIS258"
         else:
             parts += map(bare, word.split("/"))  # "3" and "2024" of "(3/2024)"
+        if SUBSECTION.search(word):
+            parts.append(bare(SUBSECTION.sub("", word)))  # also "14" of "14(2)"
     numbers = [*map(canonical, filter(_is_number, parts)), *_roman_numbers(query)]
     return sorted(list(dict.fromkeys(numbers))[:PARTS_MAX], key=len, reverse=True)
 
@@ -468,7 +494,7 @@ def _roman_numbers(query: str) -> list[str]:
     ]
 
 
-BESIDE_DIGITS = re.compile(r"v(?=\d+\.\d)|(?<=\d)(?:st|nd|rd|th)$", re.IGNORECASE)
+BESIDE_DIGITS = re.compile(r"v(?=\d)|(?<=\d)(?:st|nd|rd|th)$", re.IGNORECASE)
 """The v before a version, and the ending of an ordinal."""
 
 
