@@ -261,8 +261,9 @@ def titles_held(chunks: Sequence[Chunk], title: str, terms_of: TermsOf) -> Float
 
     for at, chunk in enumerate(chunks):
         for text in (chunk.text, *_from_title(chunk)):
-            beginning = without_accents(text[:TITLE_CHARACTERS].lstrip().lower())
-            if all(map(beginning.partition("\n")[0].__contains__, beginnings)) and is_title(title_of(beginning)):
+            line, newline, below = text[:TITLE_CHARACTERS].lstrip().partition("\n")
+            plain = line.lower() if line.isascii() else without_accents(line.lower())
+            if newline and all(map(plain.__contains__, beginnings)) and is_title(title_of(f"{plain}\n{below}")):
                 held[at] = 1.0
     return held
 
