@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
@@ -44,8 +44,7 @@ def searched_text(document: Document, search_text: SearchText) -> str | None:
         InvalidChunk: If a value cannot be stored.
     """
     if search_text is None:
-        search_text = [key for key in document.metadata if isinstance(key, str) and HEADING_KEY.fullmatch(key)]
-        search_text = [key for key in search_text if isinstance(document.metadata[key], str)]
+        search_text = _heading_keys(document.metadata)
         if not search_text:
             return None
     keys = _keys_in(search_text)
@@ -56,6 +55,11 @@ def searched_text(document: Document, search_text: SearchText) -> str | None:
     before = [_as_text(values[key]) for key in keys if key != "text"]
     before = [value for value in before if _plain_line(value) not in lines]
     return "\n".join(value for value in (*before, document.page_content) if value)
+
+
+def _heading_keys(metadata: Mapping[Any, Any]) -> list[str]:
+    """The keys of headings, in the order in which the splitter wrote them: outermost first."""
+    return [key for key, value in metadata.items() if isinstance(value, str) and HEADING_KEY.fullmatch(str(key))]
 
 
 def _plain_line(line: str) -> str:

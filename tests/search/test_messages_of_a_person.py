@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore
-from umi_common.search.reorder.in_time_order import MESSAGE
+from umi_common.search.reorder.in_time_order import MESSAGE_WORD
 from umi_common.search.reorder.speaker import sender_in
 
 START = datetime(2024, 5, 6, 8, tzinfo=timezone.utc)
@@ -106,4 +106,4 @@ def test_a_mail_that_quotes_many_words_is_one_of_the_series():
     ],
 )
 def test_a_query_that_names_no_sender_asks_for_no_messages_of_a_person(query):
-    assert MESSAGE.search(query) is None or sender_in(query, {name.lower() for name in NAMES}) is None
+    assert MESSAGE_WORD.search(query) is None or sender_in(query, {name.lower() for name in NAMES}) is None

@@ -228,9 +228,9 @@ def reorder_alike(best: Best, *, query: str, typed: str = "", of_period: Bools |
     if of_period is not None:
         further = [own | {PERIOD} if of_period[row] else own for row, own in zip(best.rows, further, strict=True)]
     texts = [Words(text, asked, further=own) for text, own in zip(best.texts, further, strict=True)]
-    spoken = [text.content for text in texts]
+    said = [text.content for text in texts]
     for text in texts:
-        if text.quoted and not any(said_there >= text.content | text.quoted for said_there in spoken):
+        if text.quoted and not any(other >= text.content | text.quoted for other in said):
             text.count_quoted()
     scores = best.scores.tolist()
     typed_words = asked.read(typed)

@@ -33,7 +33,7 @@ from umi_common.pool import Bools, Floats, Pool
 from umi_common.query.time.find import COUNT, FIRST_ELSEWHERE, LAST_ELSEWHERE, TimeOrder, without_count
 from umi_common.search.rank import RankedPool
 from umi_common.search.reorder.best import CANDIDATES, Best
-from umi_common.search.reorder.speaker import sender_in, speakers_of, without_quoted
+from umi_common.search.reorder.speaker import SENDS, sender_in, speakers_of, without_quoted
 from umi_common.search.reorder.words import DIGITS, TermsOf, content_words, words_in
 from umi_common.stores.lexical.languages import ENGLISH, all_function_words, function_words
 
@@ -71,7 +71,7 @@ CHUNKS_BEFORE_CORRECTION = 2
 """Number of chunks before a correction that it may correct: the user's message and the reply to it."""
 _LAST_OF_SEVERAL = re.compile(rf"\b(?:last|latest|newest|recent(?:ly)?|{LAST_ELSEWHERE})\b", re.IGNORECASE)
 """Words of a query that asks for the last of several things ("my last exam") and not for the present state."""
-MESSAGE = re.compile(
+MESSAGE_WORD = re.compile(
     r"\b(?:messages?|(?:e-?)?mails?|posts?|comments?|nachricht(?:en)?|beitr(?:ag|äge)|courriels?|mensajes?|correos?"
     r"|messagg[io]|mensage(?:m|ns)|berichten)\b",
     re.IGNORECASE,
@@ -166,7 +166,7 @@ def candidates_compared(pool: Pool, several: bool, *, of_messages: bool = False)
     """Number of best candidates to read: `SERIES_READ` if more than `CANDIDATES` may be compared.
 
     Args:
-        of_messages: Whether the query asks for messages (`MESSAGE`). Those of a person need not hold a word of it.
+        of_messages: Whether the query asks for messages (`MESSAGE_WORD`). Those of a person need not hold a word of it.
     """
     return SERIES_READ if (several and of_messages) or comparable(pool, several).sum() > CANDIDATES else CANDIDATES
 
@@ -196,7 +196,7 @@ def reorder_by_time(
     several = of_several(query, asked)
     short = comparable(best.pool, several)[best.rows]
     subject, limits = query, list[Bools]()
-    if several and MESSAGE.search(query):
+    if several and MESSAGE_WORD.search(query):
         messages = _messages(best, query)
         subject, short = messages.subject, short | (messages.short & (best.pool.lexical[0, best.rows] > 0))
         limits += [] if messages.of_person is None else [messages.of_person]
@@ -240,7 +240,7 @@ def _messages(best: Best, query: str) -> _Messages:
         return _Messages(short, None, query)
     sender, part = found
     uncounted = " ".join(words_in(_ORDER_ELSEWHERE.sub(" ", without_count(query))))
-    subject = MESSAGE.sub(" ", re.sub(rf"\b{part}\b(?: (?:s|sent|wrote|posted|has|had)\b)?", " ", uncounted))
+    subject = MESSAGE_WORD.sub(" ", re.sub(rf"\b{part}\b(?:{SENDS})?", " ", uncounted))
     is_left = not _ORDER_WORDS.issuperset(content_words(subject))
     of_person = np.array([speaker == sender for speaker in speakers], dtype=bool)
     return _Messages(short, of_person, subject if is_left else "")

@@ -90,7 +90,9 @@ TWO_WORDS = re.compile(rf"({WORD.pattern})(?: ({WORD.pattern}))?")
 """A word, and the next one if only a space is between them."""
 NUMBER_WORDS = frozenset({"no", "nr", "num", "number", "nº", "numéro", "número", "numero", "nummer", "#"})
 """Words between a label and its number: "minutes no. 5" also holds the pair of "minutes 5"."""
-VERSION, MAJOR_VERSION = "version", re.compile(r"v\d+")
+ONE_TO_TWELVE = "|".join(list(BELOW_100)[1:13])
+"""The names of these numbers, as alternatives of a pattern. More of them would make each search for a number slower."""
+VERSION_LABEL, MAJOR_VERSION = "version", re.compile(r"v\d+")
 """A label, and a number behind "v" that has it. A number with a point, such as "v3.2", is a pair by itself, and the
 label would find texts that only say "changed in version 3.2"."""
 ABBREVIATION_LETTERS = (2, 3, 4)
@@ -158,7 +160,7 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
 def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, re.Pattern[str]]:
     """`QueryPairs.before_any` of a query."""
     patterns: dict[Pair, re.Pattern[str]] = {}
-    number_word, names = "|".join(map(re.escape, sorted(NUMBER_WORDS))), "|".join(["", *list(BELOW_100)[1:13]])
+    number_word = "|".join(map(re.escape, sorted(NUMBER_WORDS)))
     for beside, behind in pairs_in_text(query, numbers, lambda word: [bare(word).lower() or word]):
         label = beside[0]
         is_label = label.isalpha() or label == "§"
@@ -169,10 +171,10 @@ def _labels_of_numbers(query: str, numbers: re.Pattern[str], terms_of: TermsOf) 
         start = re.escape(term[0] if label.startswith(term[0]) else label)  # "sample" also matches "samples"
         if label == "§" or _abbreviates(term[-1], "§"):
             start = f"(?:§|{'|'.join(SECTIONS)})"
-        in_words = "" if label in NUMBER_WORDS else names  # "no one" is no number
-        number = rf"(?:(?:{number_word})\W{{1,3}})?(?:v?\d|(?:[ivx]+{in_words})\b)"
+        in_letters = "[ivx]+" if label in NUMBER_WORDS else f"[ivx]+|{ONE_TO_TWELVE}"  # "no one" is no number
+        number = rf"(?:(?:{number_word})\W{{1,3}})?(?:v?\d|(?:{in_letters})\b)"
         pattern = rf"(?<![^\W_]){start}[^\W\d_]*(?:\W{{1,3}}{number}|\d{{3}})"
-        pattern += r"|(?<!\w)v\d" if label == VERSION else ""
+        pattern += r"|(?<!\w)v\d" if label == VERSION_LABEL else ""
         patterns[term, behind] = re.compile(pattern, re.IGNORECASE)
     return patterns
 
@@ -222,7 +224,7 @@ def _pairs_at(number: re.Match[str], terms_of: TermsOf) -> list[Pair]:
         return [((":".join(DIGITS.findall(word)),), ())]
     own = (canonical(word),)
     if MAJOR_VERSION.fullmatch(word):
-        return [(_terms(VERSION, terms_of), own)]
+        return [(_terms(VERSION_LABEL, terms_of), own)]
     is_ordinal, is_year = word.endswith(ORDINAL_ENDINGS), YEAR.fullmatch(own[0]) is not None
     before, after = _words_before(number), _words_behind(text, end)[: 2 if is_ordinal else 1]
     if is_ordinal or word.isalpha():
@@ -347,9 +349,7 @@ def reader_of_numbers(query: str) -> Callable[[str], str]:
     return lambda text: read(JOINED_WORD.sub(r"\g<0> ", text))
 
 
-JOINED_NUMBER = re.compile(
-    rf"(?<![\w.,:/-])(\d{{1,2}}|{'|'.join(list(BELOW_100)[1:13])})-(?=[^\W\d_]{{2,}}\b)", re.IGNORECASE
-)
+JOINED_NUMBER = re.compile(rf"(?<![\w.,:/-])(\d{{1,2}}|{ONE_TO_TWELVE})-(?=[^\W\d_]{{2,}}\b)", re.IGNORECASE)
 """A number, or a number name from one to twelve, to which a hyphen joins a word: "5-star", "five-star"."""
 JOINED_QUERY_WORDS_MAX = 10
 """Largest number of words of a query in which joined numbers are numbers. In a longer one they are one detail of

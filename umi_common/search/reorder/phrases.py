@@ -37,8 +37,8 @@ from umi_common.search.reorder.words import (
     with_plain_signs,
     words_in,
 )
-from umi_common.stores.lexical.languages import ENGLISH, all_function_words, language_of
-from umi_common.stores.lexical.languages import function_words as words_of
+from umi_common.stores.chunk_names import PATH_END
+from umi_common.stores.lexical.languages import ENGLISH, all_function_words, function_words, language_of
 from umi_common.stores.lexical.spellings import without_accents
 from umi_common.types import Chunk
 
@@ -248,15 +248,15 @@ def titles_held(chunks: Sequence[Chunk], title: str, terms_of: TermsOf) -> Float
     so BM25 ranks them first. A query that asks who, when or where (`ASK_WHO_WHEN_WHERE`) asks for a fact, and has none.
     """
     held = np.zeros((len(chunks), 1))
-    function_words = words_of([ENGLISH, language_of(title)])  # "end" is one of Danish: "end repeat" is not "repeat"
-    words = content_words(title, function_words)
+    left_out = function_words([ENGLISH, language_of(title)])  # "end" is one of Danish: "end repeat" is not "repeat"
+    words = content_words(title, left_out)
     if not 0 < len(words) <= PHRASE_WORDS_MAX or not ASK_WHO_WHEN_WHERE.isdisjoint(words_in(title)[:1]):
         return held
     wanted = frozenset(terms_of(" ".join(words)))
     beginnings = [word[:FIRST_LETTERS] for word in words]
 
     def is_title(line: str) -> bool:
-        forms = (content_words(each, function_words) for each in (line, NUMBERING.sub("", line)))
+        forms = (content_words(each, left_out) for each in (line, NUMBERING.sub("", line)))
         return any(wanted == frozenset(terms_of(" ".join(each))) for each in forms)
 
     for at, chunk in enumerate(chunks):
@@ -269,11 +269,13 @@ def titles_held(chunks: Sequence[Chunk], title: str, terms_of: TermsOf) -> Float
 
 
 def _from_title(chunk: Chunk) -> Iterator[str]:
-    """The text of a chunk with the line that `search_text` has before it, if there is one and it is no path ("A >")."""
-    if chunk.search_text is not None and chunk.search_text.endswith(f"\n{chunk.text}"):
-        line = chunk.search_text[: -len(chunk.text) - 1].rpartition("\n")[2]
-        if not line.endswith(">"):
-            yield f"{line}\n{chunk.text[:1]}"
+    """The last line that `search_text` has before the text of a chunk, and the beginning of this text; nothing if there
+    is no such line, or if it is a line of titles (`PATH_END`), which all passages of a section share."""
+    searched = chunk.search_text
+    if searched is not None and searched.endswith(f"\n{chunk.text}"):
+        before = searched[: -len(chunk.text)]
+        if not before.endswith(PATH_END):
+            yield f"{before.splitlines()[-1]}\n{chunk.text[:1]}"
 
 
 def _first_word(start: str, heads: Sequence[str]) -> str:

@@ -93,7 +93,7 @@ _ASKING_ELSEWHERE = (
     r"|a?dónde|cómo|cuánt[oa]s?|cuál(?:es)?|chi|quando|dove|quant[oaie]|qual[ei]?|quem|onde|como|quais|wat|wanneer|waar"
     r"|hoe|hoeveel|welke?"
 )
-ASKING = re.compile(rf"\b(?:{_ASKING}|{_ASKING_ELSEWHERE}|much|many)\b", re.IGNORECASE)
+ASKING_WORD = re.compile(rf"\b(?:{_ASKING}|{_ASKING_ELSEWHERE}|much|many)\b", re.IGNORECASE)
 """A word that asks, in one of seven languages."""
 _NAME_BEFORE = r"\A\W*(?:\w[\w ]{0,39}[:,] ){0,2}"
 SEEKS_A_FACT = re.compile(
@@ -402,7 +402,7 @@ def reorder_answers(best: Best, *, query: str, terms_of: TermsOf) -> RankedPool:
     if not is_question(query) or about_question:
         return best.put_beside(pairs)
     names = {word for words in named.values() for word in words.split()}
-    words = content_words(ASKING.sub(" ", query))
+    words = content_words(ASKING_WORD.sub(" ", query))
     sought = frozenset(chain.from_iterable(terms_of(word) for word in words if word not in names))
 
     def is_sought(question: int, reply: int) -> bool:

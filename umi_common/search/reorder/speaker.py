@@ -57,7 +57,7 @@ SENDER = re.compile(rf"^{_SENDER} ?: +\"?([^\n<>\"@]*[^\W\d_])", re.MULTILINE)
 """The header with the sender of a mail; group 1 is the sender's name, or what stands before the @ of the address."""
 GREETING = re.compile(r"\A\s*(?:\S+ ){0,2}\S+[,!]\s")
 """The first words of a mail: "Dear Mira,"."""
-QUOTED = re.compile(
+QUOTED_BY_MAIL = re.compile(
     rf"^>.*|^{_SENDER} ?: [^\n]*\n(?:[^\W\d][\w-]{{0,20}} ?: [^\n]*\n){{0,5}}{_SUBJECT} ?: .*(?:\n.*)*",
     re.MULTILINE,
 )
@@ -70,10 +70,12 @@ ARTICLE = re.compile(
 """An article or a similar word; the word after it is no name: "a note", "the error", "the project manager"."""
 ADDRESSED = re.compile(r"(?<= )(?:ask|asked|tell|told|answer|answered|(?:repl(?:y|ied)|wr(?:ite|ote)|sa(?:y|id)) to) ")
 """A verb of saying before the person to whom something is said."""
-TO = re.compile(" (?:to|an|à|a) ")
+BEFORE_ADDRESSEE = re.compile(" (?:to|an|à|a) ")
 """A word between the names of a speaker and of the person to whom something is said: "Nina to Omar: ..."."""
 _BY = "(?:from|by|of|von|de|di|da|do|van|par)"
-SENT_BY = rf"\b{_BY} {{0}}\b(?! s\b)|^(?!.*\b{_BY} {{0}} s\b).*\b{{0}} (?:s|sent|wrote|posted|has|had)\b"
+SENDS = r" (?:s|sent|wrote|posted|has|had)\b"
+"""What stands behind the name of a sender in a query; the "s" is of "Mira's"."""
+SENT_BY = rf"\b{_BY} {{0}}\b(?! s\b)|^(?!.*\b{_BY} {{0}} s\b).*\b{{0}}{SENDS}"
 """A pattern of a name as that of the sender of a message, among the words of a query."""
 
 
@@ -131,9 +133,9 @@ def sender_in(query: str, names: Set[str]) -> tuple[str, str] | None:
 def speakers_of(chunks: Sequence[Chunk]) -> list[str | None]:
     """`speaker_of` each chunk; of "Nina to Omar: ..." it is Nina, if Omar speaks in another chunk."""
     names = [speaker_of(chunk) for chunk in chunks]
-    if not any(name is not None and TO.search(name) for name in {*names}):
+    if not any(name is not None and BEFORE_ADDRESSEE.search(name) for name in {*names}):
         return names
-    parts = [[] if name is None else TO.split(name) for name in names]
+    parts = [[] if name is None else BEFORE_ADDRESSEE.split(name) for name in names]
     speaking = {each[0] for each in parts if each}
     return [
         each[0] if len(each) == 2 and each[1] in speaking else name for name, each in zip(names, parts, strict=True)
@@ -166,7 +168,7 @@ def without_quoted(text: str) -> str:
     headers = mail_headers(text)
     if SENDER.search(headers) is None:
         return text
-    return headers + QUOTED.sub(_questions_in, text[len(headers) :])
+    return headers + QUOTED_BY_MAIL.sub(_questions_in, text[len(headers) :])
 
 
 def _questions_in(quoted: re.Match[str]) -> str:
@@ -178,5 +180,5 @@ def _said(text: str) -> str:
     names of its speaker and of the person to whom it is said."""
     if SENDER.search(mail_headers(text)) is None:
         label = MESSAGE.match(text)
-        return text if label is None or TO.search(label[1]) is None else text[label.end() :]
-    return QUOTED.sub("", GREETING.sub("", HEADERS.sub("", text)))
+        return text if label is None or BEFORE_ADDRESSEE.search(label[1]) is None else text[label.end() :]
+    return QUOTED_BY_MAIL.sub("", GREETING.sub("", HEADERS.sub("", text)))

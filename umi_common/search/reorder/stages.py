@@ -136,7 +136,7 @@ def reorder_stages(
         )
         several = in_time_order.of_several(outside, latest_or_first)
         read = in_time_order.candidates_compared(
-            pool, several, of_messages=in_time_order.MESSAGE.search(outside) is not None
+            pool, several, of_messages=in_time_order.MESSAGE_WORD.search(outside) is not None
         )
         yield ReorderStage("time_order", read, in_order)
 
